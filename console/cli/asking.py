@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from ..operations.duration import seconds
+from ..operations.duration import end_of
 from ..operations.problem import Cause, Problem
 from ..operations.reason import checked_reason, optional_reason
 from ..operations.session import Session
@@ -133,16 +133,4 @@ def _end(
     text = given.strip() or suggested
     if never and text.lower() == NEVER:
         return None
-    at = moment(text, now)
-    if at <= now:
-        raise Problem(f"{subject.capitalize()} would have ended at {text} already.", Cause.INPUT)
-    return at.astimezone(UTC)
-
-
-def moment(text: str, now: datetime) -> datetime:
-    """The time in a text: a length of time from now, or ISO 8601 (UTC without a zone)."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return now + timedelta(seconds=seconds(text))
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return end_of(text, now, subject)

@@ -58,7 +58,7 @@ COMMANDS = {
         "Webhook endpoints: where tenants want their events, and which get none.",
     ),
     "retire": (".retire", "What is left of a pipeline before it is removed, and how to remove it."),
-    "rules": (".rules", "Routing rules: which letters to stop, slow down or set apart."),
+    "rules": (".rules", "Routing rules: which messages to stop, slow down or set apart."),
     "audit": (".audit", "Who changed what, when and why: the newest first."),
     "help": (".help", "What holds for all commands: exit statuses, environment, JSON, policies."),
 }

@@ -15,11 +15,10 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "show": (BODIES,),
     "rules test": (BODIES,),
     "rules add": (EDITOR,),
-    "rules enable": (EDITOR,),
     "rules disable": (EDITOR,),
     "rules undo": (EDITOR,),
     "rules remove": (EDITOR,),
-    "rules import": (EDITOR,),
+    "rules apply": (EDITOR,),
     "mute": (OPERATOR,),
     "page": (OPERATOR,),
     "circuit open": (OPERATOR,),
@@ -39,7 +38,7 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "restore": (BODIES, DISCARDER),
     "forget": (BODIES, DISCARDER),
 }
-NONE = {"init", "help", "rules lint"}
+NONE = {"init", "help"}
 """Commands that ask nothing of AWS, or that come before the app."""
 
 

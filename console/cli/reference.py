@@ -73,7 +73,7 @@ and `dynamodb:PutItem` for a malformed record |
 `dynamodb:UpdateItem`, `dynamodb:DeleteItem`; for `add` and `test`: those of `groups`; to try \
 rules on messages: `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem`, \
 `lambda:GetFunctionConfiguration` |
-| `rules lint` | none, not even `ssm:GetParametersByPath` |
+| `rules test --file` | none, not even `ssm:GetParametersByPath` |
 
 The options under `dlq` may stand before or after every command; the pages of the commands below
 leave them out.

@@ -15,7 +15,7 @@ from ..operations.life_place import Where
 from ..operations.message import ShownMessage
 from ..operations.pipeline_settings import Attempts, Delays, SettingsInForce
 from ..operations.replay_runs import IN_TROUBLE
-from ..operations.rule_history import ShownRule
+from ..operations.rules import ShownRule, matches_of
 from ..operations.show import VERB, Shown, ShownCause
 from ..operations.words import clock, count, duration, size
 from . import verb
@@ -25,8 +25,7 @@ from .command import plain_typer
 from .exit import Exit
 from .groups import marked, table
 from .output import Block, Line, Part, Styled, TextTable, line
-from .rule_edit import matches_of
-from .rule_list import show_rules
+from .rules import show_rules
 from .show_run import show_account, show_run
 
 typer_app = plain_typer()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
 
 from ..operations.session import Session
-from ..operations.verbs import AskedField, Planned, Verb, always
+from ..operations.verbs import AskedField, Planned, TextFile, Verb, always
 from . import asking, completion, progress
 from .command import command
 from .exit import Exit
@@ -43,11 +44,12 @@ def add(
     status: Callable[[Any], Exit] = lambda _: Exit.DONE,
     ask: Callable[[Session, Any], Any] = lambda _, plan: plan,
     follow: Callable[[Session, Any], Any] = lambda _, done: done,
+    says_plan: bool = False,
 ) -> None:
     """Make the verb a command of `parent`; `show` is its answer for a person.
 
     `ask` completes a plan with what a person says, and `follow` what was done with what has come of
-    it.
+    it. With `says_plan` a person who was not asked reads the plan above the answer.
     """
     own = list(verb.asked())
 
@@ -56,11 +58,13 @@ def add(
         if verb.read is not None:
             answer = verb.read(session, request)
             return Reply(answer, show, status(answer))
-        done = _change(session, verb, request, given, ask)
+        unasked: list[str] = []
+        done = _change(session, verb, request, given, ask, unasked)
         if isinstance(done, Planned):
             return Reply(done, _planned)
         done = follow(session, done)
-        return Reply(done, show, status(done))
+        plan = map(line, unasked) if says_plan else ()
+        return Reply(done, lambda done: chain(plan, show(done)), status(done))
 
     changes = [REASON] if verb.prepare else []
     if verb.question is not None:
@@ -93,8 +97,12 @@ def _change(
     request: Any,
     given: dict[str, Any],
     ask: Callable[[Session, Any], Any],
+    unasked: list[str],
 ) -> Any:
-    """What was done, or with --dry-run what would be: prepare, ask, commit."""
+    """What was done, or with --dry-run what would be: prepare, ask, commit.
+
+    With --yes the plan is added to `unasked`.
+    """
     assert verb.prepare is not None
     assert verb.commit is not None
     only_planned = given.get("dry_run")
@@ -112,14 +120,20 @@ def _change(
         would += verb.trial(session, plan) if verb.trial is not None else ()
         progress.end()
         return Planned(**session.place, would=would)
-    if verb.severe is not None and verb.severe(request):
+    if would and verb.severe is not None and verb.severe(plan):
         asking.confirm_by_name(session, given["confirm"], session.app_name, *would)
-    elif not given["yes"]:
+    elif given["yes"]:
+        unasked += would
+    elif would:
         asking.confirm(session, *would)
     return verb.commit(session, plan, why)
 
 
 def _value(field: AskedField, typed: Any) -> Any:
+    if field.kind is TextFile:
+        named = typed or () if field.repeats else [typed]
+        files = [TextFile(name, read_text(name)) for name in named]
+        return tuple(files) if field.repeats else files[0]
     if field.repeats:
         return tuple(_read(typed))
     return read_text(typed) if field.asked.reads and typed is not None else typed
@@ -148,6 +162,7 @@ _COMPLETED = {
     "pipelines": completion.pipelines,
     "run": completion.runs,
     "name": completion.names,
+    "rule": completion.rules,
 }
 """Fields whose values the shell completes."""
 
@@ -163,7 +178,8 @@ def _annotation(field: AskedField) -> Any:
     asked = field.asked
     more: dict[str, Any] = {"min": asked.least, "max": asked.most, "metavar": asked.metavar or None}
     more = {name: each for name, each in more.items() if each is not None}
-    kind: Any = list[field.kind] if field.repeats else field.kind  # type: ignore[name-defined]
+    kind: Any = str if field.kind is TextFile else field.kind
+    kind = list[kind] if field.repeats else kind
     if field.default is None and not field.required:
         kind = kind | None
     if "PIPELINE" in asked.metavar:

@@ -1,8 +1,9 @@
-"""Lengths of time as people type them."""
+"""Lengths of time, and ends, as people type them."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 from .problem import Cause, Problem
 
@@ -17,3 +18,18 @@ def seconds(text: str) -> int:
     if written is None:
         raise Problem(f"{text!r} is not a length of time: write 90s, 15m, 2h or 4d.", Cause.INPUT)
     return int(written[1]) * _UNITS[written[2]]
+
+
+def end_of(text: str, now: datetime, subject: str) -> datetime:
+    """The end of `subject` ("the rule"): a length of time from now, or ISO 8601 (UTC without zone).
+
+    Raises Problem for what is neither, and for a time in the past.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = now + timedelta(seconds=seconds(text))
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    if at <= now:
+        raise Problem(f"{subject.capitalize()} would have ended at {text} already.", Cause.INPUT)
+    return at.astimezone(UTC)

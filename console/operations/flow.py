@@ -30,7 +30,7 @@ from .circuits import CircuitRow, list_circuits
 from .outlook import why_nothing_goes_back
 from .problem import Problem
 from .queue import QueueDepth
-from .rule_list import ListedRule, list_rules
+from .rules import ListedRule, RulesRequest, list_rules
 from .session import Session
 from .status import PipelineStatus
 from .waiting import waits_for
@@ -80,7 +80,8 @@ def flow(session: Session, names: Sequence[str]) -> Flow:
     rules: dict[str, Sequence[ListedRule]] = {}
     circuits: dict[str, list[CircuitRow]] = {}
     try:
-        rules = {each.name: each.rules for each in list_rules(session, names).pipelines}
+        listed = list_rules(session, RulesRequest(pipelines=tuple(names)))
+        rules = {each.name: each.rules for each in listed.pipelines}
     except Problem as problem:
         unread.append(f"the rules could not be read: {problem.says}")
     try:

@@ -735,8 +735,8 @@ VERB = Verb(
     failed for it, more than for all else, and next to none in the hour before. Then a
     deployment or a dependency has changed, not the messages. None is parked for it, and its
     messages are tried again about every three minutes; the hold ends ten minutes after its
-    last failure. dlq retry -f cause=ID ends it, and it is MENDED for a day. A rule that
-    parks its messages does so all the same.
+    last failure. dlq retry -f cause=ID ends it, and it is MENDED for a day. If its messages are
+    wrong indeed, dlq rules add RULE_ID --action QUARANTINE -f cause=ID parks them all the same.
     """,
     request=GroupsRequest,
     examples=[

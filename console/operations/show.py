@@ -11,7 +11,7 @@ from typing import Annotated
 
 from deadletter.replay.run import RunState
 
-from . import causes, circuits, groups, message, pipeline_settings, rule_history
+from . import causes, circuits, groups, message, pipeline_settings, rules
 from .answer import Answer
 from .audit_lines import AuditLine
 from .audit_trail import history
@@ -26,7 +26,7 @@ from .problem import Cause, Problem
 from .replay_page import page
 from .replay_report import RunAccount, report
 from .replay_runs import ReplayDetails, RunSwitch, details, is_at_rest, progress
-from .rule_history import ShownRule
+from .rules import ShownRule
 from .selection import Pipeline
 from .session import Session
 from .verbs import Asked, Verb
@@ -129,7 +129,7 @@ def read(session: Session, request: ShowRequest) -> Shown:
         case NameKind.PIPELINE:
             return replace(said, pipeline=pipeline_settings.read(session, app, name))
         case NameKind.RULE:
-            return replace(said, rule=rule_history.show(session, request.pipeline, name))
+            return replace(said, rule=rules.show(session, request.pipeline, name))
         case NameKind.CIRCUIT:
             of = [name] if name in names else found.pipelines.get(kind, (request.pipeline,))
             rows = [circuits.show_circuit(session, pipeline, name) for pipeline in of]

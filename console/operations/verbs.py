@@ -24,7 +24,7 @@ class Asked:
     names     the option, as ("--rate",) or ("--filter", "-f"); empty for what needs no name
     metavar   what stands for its value in help; empty for a yes or no
     least     the smallest number that is taken, and `most` the greatest
-    reads     whether what is typed names a file, whose text is the value
+    reads     whether what is typed names a file: the value is its text, or a TextFile
     """
 
     says: str
@@ -33,6 +33,14 @@ class Asked:
     least: float | None = None
     most: float | None = None
     reads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file as it was typed, and its text."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +68,12 @@ class Verb:
     change    what is given a reason: "A discard"; empty for what only reads, or needs none
     read      the answer to a request
     prepare   the plan of a request; it changes nothing
-    question  the plan as sentences, for a person to agree to; None for what is done at once
+    question  the plan as sentences, for a person to agree to, or none if nothing would change; None
+              for what is done at once
     commit    does what the plan says, for a reason; the answer
     trial     what --dry-run says besides the question
-    severe    whether a request can't be undone, so that the app's name has to be typed; None if
-              none of its requests is so
+    severe    whether a plan can't be undone, so that the app's name has to be typed; None if none
+              of its plans is so
     plans     whether --dry-run says more than the question
     """
 
@@ -100,8 +109,8 @@ class Verb:
             yield AskedField(field.name, asked, kind, repeats, default, required)
 
 
-def always(_request: Any) -> bool:
-    """Of a verb of which no request can be undone."""
+def always(_plan: Any) -> bool:
+    """Of a verb of which nothing can be undone."""
     return True
 
 

@@ -634,7 +634,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq rules list": {
         "DlqReader": {**SEE, **LIST_RULES, "table Letters": {"dynamodb:Query"}},
     },
-    # Beside a queue it is tried on parked letters, or on those that wait.
+    # With --look it is tried on messages of the DLQs, on the parked, and on those that wait.
     "dlq rules test": {
         "DlqReader": {
             **SEE,
@@ -643,21 +643,13 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         },
         **BODIES,
     },
-    "dlq rules lint": {},
     "dlq help": {},
-    "dlq rules export": {"DlqReader": {**SEE, **LIST_RULES}},
     "dlq rules add": {
         "DlqReader": {**SEE, **LIST_RULES, **RECORDS},
         "RuleEditor": {"table Rules": {"dynamodb:PutItem"}},
     },
     "dlq rules disable": {
-        # Query: the pipeline is found by the rule's id.
-        "DlqReader": {**SEE, "table Rules": {"dynamodb:Scan", "dynamodb:Query"}},
-        "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
-    },
-    "dlq rules enable": {
-        # Query: the pipeline is found by the rule's id.
-        "DlqReader": {**SEE, "table Rules": {"dynamodb:Scan", "dynamodb:Query"}},
+        "DlqReader": {**SEE, "table Rules": {"dynamodb:Query"}},
         "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
     },
     "dlq rules undo": {
@@ -672,7 +664,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {**SEE, "table Rules": {"dynamodb:Query"}},
         "RuleEditor": {"table Rules": {"dynamodb:DeleteItem"}},
     },
-    "dlq rules import": {
+    "dlq rules apply": {
         "DlqReader": {**SEE, **LIST_RULES},
         "RuleEditor": {"table Rules": {"dynamodb:PutItem", "dynamodb:DeleteItem"}},
     },

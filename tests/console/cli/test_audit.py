@@ -23,7 +23,7 @@ from tests.console.command_lines import parse
 
 PAGE = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
 
-RULE = ("--tenant", "a", "--action", "hold", "--reason", "noise", "--expires", "1h", "--yes")
+RULE = ("-f", "tenant=a", "--action", "hold", "--reason", "noise", "--expires", "1h", "--yes")
 
 
 @pytest.fixture

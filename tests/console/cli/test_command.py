@@ -13,10 +13,8 @@ from typing import Any
 
 import boto3
 import pytest
-import typer
 from botocore import exceptions
 
-from console.cli.command import lazy_group
 from console.cli.exit import Exit, exit_status
 from console.cli.policies import AT_ANY_QUEUE, policies_of
 from console.operations import app, aws, queue
@@ -358,15 +356,3 @@ def test_a_command_that_names_two_pipelines_is_refused(
     done = dlq(*words, "orders", "--pipeline", "refunds")
     assert done.exit_code == Exit.USAGE
     assert "Two pipelines, orders and --pipeline refunds" in done.stderr
-
-
-def test_a_command_of_a_group_loads_no_module_of_the_others() -> None:
-    """Else --help of one command takes as long as importing all of them."""
-    commands = {"list": (".rule_list:list_", ["dlq rules list"]), "add": (".no_such:add", [])}
-    entry: Any = typer.main.get_command(lazy_group("Rules.", commands))
-    context = entry.context_class(entry)
-    assert entry.list_commands(context) == ["list", "add"]
-    assert entry.get_command(context, "list").name == "list"
-    assert entry.get_command(context, "lst") is None
-    with pytest.raises(ModuleNotFoundError):
-        entry.get_command(context, "add")

@@ -233,8 +233,8 @@ def test_columns_of_odd_types_are_listed_not_fatal(orders: Any, dlq: Any) -> Non
     assert rule["status"] == "INVALID"
     assert rule["reason"] == "[1]"
     assert "\x1b" not in dlq("rules", "list").output
-    (exported,) = json.loads(dlq("rules", "export").stdout)
-    assert (exported["tenantId"], exported["pattern"]) == (["a", "b"], "/w==")
+    (kept,) = listed(dlq, "--yaml")["file"]
+    assert (kept["tenantId"], kept["pattern"]) == (["a", "b"], "/w==")
 
 
 def test_no_rule_is_no_error(orders: Any, dlq: Any) -> None:
