@@ -143,12 +143,7 @@ def _changed(change: RuleRevision, what: str) -> Iterator[Block]:
 
 def _applied(answer: AppliedRules) -> Iterator[Block]:
     yield line(Styled("Rules applied", "strong"), f" in account {answer.account}, {answer.region}")
-    for name in answer.added:
-        yield line(f"+ {name}", indent=2)
-    for change in answer.changed:
-        yield line(f"~ {change.rule}  {'; '.join(change.changes)}", indent=2)
-    for name in answer.removed:
-        yield line(f"- {name}", indent=2)
+    yield from (line(change.says(), indent=2) for change in answer.rules)
     yield line(f"{count(answer.unchanged, 'rule')} unchanged.", indent=2)
     if answer.kept:
         yield line(f"Not in the file, and kept: {', '.join(answer.kept)}.", indent=2)

@@ -120,7 +120,7 @@ def _change(
         would += verb.trial(session, plan) if verb.trial is not None else ()
         progress.end()
         return Planned(**session.place, would=would)
-    if would and verb.severe is not None and verb.severe(plan):
+    if verb.severe is not None and verb.severe(plan):
         asking.confirm_by_name(session, given["confirm"], session.app_name, *would)
     elif given["yes"]:
         unasked += would

@@ -26,11 +26,6 @@ WHY = '"<why>"'
 """The place of a person's reason in a command, in quotes: a shell redirects at a bare <."""
 
 
-def release_of(letter: str, pipeline: str) -> str:
-    """The command that releases a parked letter."""
-    return f"dlq retry {letter} --pipeline {pipeline} --reason {WHY}"
-
-
 def steps(record: LetterRecord, places: Sequence[Place]) -> Iterator[Step]:
     """The commands that help with a letter at these places, the likeliest first."""
     name = record.pipeline.name

@@ -11,14 +11,6 @@ from typing import IO
 from .problem import Cause, Problem
 
 
-def must_be_new(path: Path) -> None:
-    """Problem if there is such a file, or no folder for it."""
-    if path.exists():
-        raise Problem(f"{path} is there already: name another file.", Cause.INPUT)
-    if not path.parent.is_dir():
-        raise Problem(f"Can't write {path}: there is no folder {path.parent}.", Cause.INPUT)
-
-
 @contextmanager
 def new_private_file(path: Path) -> Iterator[IO[str]]:
     """A new file for text. Problem if it exists, or cannot be written."""

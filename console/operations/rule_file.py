@@ -257,20 +257,28 @@ class ApplyRequest:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A rule that a file changes."""
+    """A rule that a file adds or changes, or that --prune removes."""
 
     rule: Annotated[str, "`pipeline/rule_id`"]
-    changes: Annotated[Sequence[str], "column by column, in words"]
+    did: Annotated[str, "`added`, `changed` or `removed`"]
+    changes: Annotated[Sequence[str], "of one that was changed: column by column, in words"]
+
+    def says(self) -> str:
+        """The same for a person."""
+        if self.did == CHANGED:
+            return f"~ {self.rule}  {'; '.join(self.changes)}"
+        return f"{'+' if self.did == ADDED else '-'} {self.rule}"
+
+
+ADDED, CHANGED, REMOVED = "added", "changed", "removed"
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedRules(Answer):
     """What `dlq rules apply` answers."""
 
-    added: Annotated[Sequence[str], "rules that are new, as `pipeline/rule_id`"]
-    changed: Annotated[Sequence[FileChange], "rules that were different"]
-    removed: Annotated[Sequence[str], "rules that the file does not have, with --prune"]
-    kept: Annotated[Sequence[str], "the same without --prune: they stay"]
+    rules: Annotated[Sequence[FileChange], "what was written"]
+    kept: Annotated[Sequence[str], "rules that the file does not have, and that stay"]
     unchanged: Annotated[int, "rules that are the same in the table and in the file"]
     raced: Annotated[Sequence[str], "rules that another person changed meanwhile: not written"]
 
@@ -283,25 +291,17 @@ class _Step:
     new: _Columns | None
 
     @property
-    def name(self) -> str:
-        """The rule as `pipeline/rule_id`."""
-        return f"{self._columns['pipeline']}/{self._columns['rule_id']}"
-
-    @property
     def _columns(self) -> _Columns:
         return self.new if self.new is not None else self.old.columns if self.old else {}
 
     @property
-    def changes(self) -> Sequence[str]:
-        """Each column that differs, in words."""
-        assert self.old is not None
-        return [*column_changes(canonical(self.old.columns), canonical(self.new or {}))]
-
-    def says(self) -> str:
-        """The step for a person."""
-        if self.new is None:
-            return f"- {self.name}"
-        return f"+ {self.name}" if self.old is None else f"~ {self.name}  {'; '.join(self.changes)}"
+    def said(self) -> FileChange:
+        """The step as an answer."""
+        name = f"{self._columns['pipeline']}/{self._columns['rule_id']}"
+        if self.old is None or self.new is None:
+            return FileChange(name, ADDED if self.old is None else REMOVED, ())
+        before, after = canonical(self.old.columns), canonical(self.new)
+        return FileChange(name, CHANGED, tuple(column_changes(before, after)))
 
     def change(self, why: str) -> IntendedChange:
         """The step as the audit table keeps it."""
@@ -337,10 +337,6 @@ class ApplyPlan:
     kept: Sequence[str]
     unchanged: int
 
-    @property
-    def removes(self) -> bool:
-        return any(step.new is None for step in self.steps)
-
 
 def _plan(session: Session, request: ApplyRequest) -> ApplyPlan:
     """What the file would do; Problem if a rule of it is refused: then none is written."""
@@ -371,7 +367,7 @@ def _plan(session: Session, request: ApplyRequest) -> ApplyPlan:
         app,
         table,
         steps=[*added, *changed, *(lacking if request.prune else ())],
-        kept=() if request.prune else [step.name for step in lacking],
+        kept=() if request.prune else [step.said.rule for step in lacking],
         unchanged=len(wanted) - len(added) - len(changed),
     )
 
@@ -427,7 +423,7 @@ def _question(plan: ApplyPlan) -> Iterator[str]:
     if not plan.steps:
         return
     yield "The file would change:"
-    yield from (f"  {step.says()}" for step in plan.steps)
+    yield from (f"  {step.said.says()}" for step in plan.steps)
     if plan.kept:
         kept = ", ".join(plan.kept)
         yield f"  keep what the file does not have (--prune would remove it): {kept}"
@@ -452,16 +448,13 @@ def _apply(session: Session, plan: ApplyPlan, reason: str) -> AppliedRules:
             try:
                 step.write(plan.table)
             except RuleTableChange as error:
-                raced.append(step.name)
+                raced.append(step.said.rule)
                 record.failed(error_name(error))
             record.done()
-    done = [step for step in plan.steps if step.name not in raced]
-    both = [step for step in done if step.old is not None and step.new is not None]
+    changes = [step.said for step in plan.steps]
     return AppliedRules(
         **session.place,
-        added=tuple(step.name for step in done if step.old is None),
-        changed=tuple(FileChange(step.name, step.changes) for step in both),
-        removed=tuple(step.name for step in done if step.new is None),
+        rules=tuple(change for change in changes if change.rule not in raced),
         kept=tuple(plan.kept),
         unchanged=plan.unchanged,
         raced=tuple(raced),
@@ -489,5 +482,5 @@ APPLY = Verb(
     question=_question,
     commit=_apply,
     trial=_trial,
-    severe=lambda plan: bool(plan.removes),
+    severe=lambda plan: any(step.new is None for step in plan.steps),
 )

@@ -1,36 +1,35 @@
-"""A rule tried on messages by the router itself, without effect."""
+"""A rule tried on messages, without effect."""
 
 from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
+from deadletter.contract import EVERY_PIPELINE
 from deadletter.message.letter import Letter, NotALetter, from_api, from_event
+from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, read_rule
+from deadletter.rules.pattern import Pattern, compile_pattern
+from deadletter.rules.rule import Action, Rule, RuleRefused, read_rule
 
 from . import deployed, rule_table
-from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .letter_walk import FoundLetter
 from .matching import FoundMessage, Matcher
-from .places import UnsearchedPlace, Walk
+from .places import UnsearchedPlace, Walk, received
 from .problem import Cause, Problem
 from .rule_file import RuleFiles, checked
 from .rule_on_ledger import RuleMatches, matches_on_record
 from .rules import columns_of
-from .selection import Choice, ChosenPlace, Pipeline, PlaceKind, RuleTerms
+from .selection import Choice, ChosenPlace, PlaceKind, RuleTerms
+from .selection import Pipeline as OfPipeline
 from .session import Session
 from .verbs import Asked, TextFile, Verb
-
-if TYPE_CHECKING:
-    from deadletter.circuit.state import Circuit
-    from deadletter.failure.ledger import Ledger, LedgerRow
 
 SAMPLE = 100
 """Messages of each place that a rule is tried on."""
@@ -41,9 +40,6 @@ PASTED = "pasted"
 _PLACES = tuple(
     map(ChosenPlace, (PlaceKind.DLQ, PlaceKind.DEDICATED, PlaceKind.WAITING, PlaceKind.PARKED))
 )
-
-# Columns that decide whether a rule is tried at all. Here it always is.
-_WHEN = ("enabled", "mode", "expires_at", "max_matches")
 
 # The id of a rule that is in no table.
 _UNNAMED = "this rule"
@@ -56,7 +52,7 @@ class TrialRequest:
     rule: Annotated[
         str | None, Asked("A rule that is in the table; else -f.", metavar="RULE_ID")
     ] = None
-    pipeline: Pipeline = None
+    pipeline: OfPipeline = None
     terms: RuleTerms = ()
     look: Annotated[
         bool,
@@ -130,13 +126,49 @@ class Tested:
     files: Annotated[RuleFiles | None, "what is wrong with files of rules; else null"] = None
 
 
-@dataclass(slots=True)
 class Sample:
-    """Messages to try a rule on, by the place where they were found."""
+    """Messages that a pattern was tried on, by the place where they were found."""
 
-    found: dict[str, list[Letter]] = field(default_factory=dict)
-    not_searched: Sequence[UnsearchedPlace] = ()
-    notes: Sequence[str] = ()
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        self._tried: Counter[str] = Counter()
+        self._matched: Counter[str] = Counter()
+        self._missed: Counter[tuple[str, str, str]] = Counter()
+        self.matching: list[FoundMessage] = []
+
+    def see(self, found: FoundMessage, matcher: Matcher) -> None:
+        """Try it on a message. A record alone is none."""
+        if found.letter is None:
+            return
+        self._tried[found.place] += 1
+        document = matcher.document(found)
+        if self._pattern.matches(document):
+            self._matched[found.place] += 1
+            self.matching.append(found)
+            return
+        findings = [each for each in self._pattern.explain(document) if not each.matched]
+        self._missed.update({(each.path, each.expected, each.found) for each in findings})
+
+    @property
+    def stamps(self) -> Iterator[Stamp]:
+        """The stamps of the messages that it matches."""
+        for found in self.matching:
+            assert found.letter is not None
+            yield found.stamp or initial_stamp(found.letter)
+
+    def added_to(self, trial: RuleTrial) -> RuleTrial:
+        """The trial with the outcome."""
+        return replace(
+            trial,
+            tried=tuple(
+                TriedPlace(place, number, self._matched[place])
+                for place, number in self._tried.items()
+            ),
+            matching=tuple(found.copy or found.origin for found in self.matching),
+            missed=tuple(
+                MissedPatternField(*field, number) for field, number in self._missed.most_common()
+            ),
+        )
 
 
 def read(session: Session, request: TrialRequest) -> Tested:
@@ -160,15 +192,30 @@ def read(session: Session, request: TrialRequest) -> Tested:
         rule_id=request.rule,
         pattern=rule.pattern,
     )
-    if request.body is None:
+    settings = deployed.settings(chosen)
+    sample = Sample(compile_pattern(rule.pattern))
+    if request.body is not None:
+        matcher = Matcher(Choice(), settings, session.now)
+        for letter in pasted(request.body, session.clock()):
+            sample.see(received(chosen.name, PASTED, FoundLetter(letter, PASTED)), matcher)
+    else:
         on_record, matching = matches_on_record(session, app, chosen, rule.pattern)
         trial = replace(trial, on_record=on_record, matching=matching)
         if not request.look:
             return Tested(trial=trial)
-        sample = _looked_at(session, app, chosen)
-    else:
-        sample = Sample({PASTED: pasted(request.body, session.clock())})
-    return Tested(trial=_tried(session, app, chosen, columns, sample, rule, trial))
+        choice = Choice(places=_PLACES)
+        walk = Walk(session, choice, sample.see, look=True, few=SAMPLE, read_letters=True)
+        walk.pipeline(app, chosen)
+        unseen, notes = tuple(walk.unsearched), tuple(walk.notes)
+        trial = replace(trial, not_searched=unseen, notes=notes)
+    trial = sample.added_to(trial)
+    if rule.rate is None:
+        return Tested(trial=trial)
+    # The oldest goes first.
+    sent = sorted(stamp.first_sent / 1000 for stamp in sample.stamps)
+    ends = [(at, session.clock() + turn / rule.rate) for turn, at in enumerate(sent, 1)]
+    late = sum(bool(at) and at + settings.message_ttl <= end for at, end in ends)
+    return Tested(trial=replace(trial, takes_seconds=len(sent) / rule.rate, expire=late))
 
 
 def _columns(
@@ -194,144 +241,6 @@ def _valid(columns: Mapping[str, Any], chosen: DeployedPipeline) -> Rule:
         return read_rule(columns, deployed.terms(chosen))
     except RuleRefused as error:
         raise Problem(f"INVALID in {chosen.name}: {error}.", Cause.FAILED) from error
-
-
-def _looked_at(session: Session, app: App, chosen: DeployedPipeline) -> Sample:
-    """Messages of the DLQs, the waiting and the parked. Nothing is moved, and all is given back."""
-    sample = Sample()
-
-    def see(found: FoundMessage, _: Matcher) -> None:
-        # A record alone is no message to try a rule on.
-        if found.letter is not None:
-            sample.found.setdefault(found.place, []).append(found.letter)
-
-    walk = Walk(session, Choice(places=_PLACES), see, look=True, few=SAMPLE, read_letters=True)
-    walk.pipeline(app, chosen)
-    sample.not_searched, sample.notes = tuple(walk.unsearched), tuple(walk.notes)
-    return sample
-
-
-def _tried(
-    session: Session,
-    app: App,
-    chosen: DeployedPipeline,
-    columns: Mapping[str, Any],
-    sample: Sample,
-    rule: Rule,
-    trial: RuleTrial,
-) -> RuleTrial:
-    """The trial with the outcome on the messages of a sample."""
-    from deadletter.message import stamp as stamps
-    from deadletter.routing.router import Question
-
-    judge = deployed.judge(session.aws, chosen)
-    router = _router(session, app, chosen, columns, judge)
-    questions = {
-        place: [Question(letter, home=_home(place)) for letter in letters]
-        for place, letters in sample.found.items()
-    }
-    matching: list[Letter] = []
-    missed: Counter[tuple[str, str, str]] = Counter()
-    places = []
-    with aws_errors():
-        # This reads the failure records of all messages at once; after that they are cached.
-        router.decide([each for asked in questions.values() for each in asked])
-        for place, asked in questions.items():
-            # A shadow rule counts exactly what it would have acted on.
-            hits = [bool(router.decide([each]).shadow_matches) for each in asked]
-            places.append(TriedPlace(place, len(asked), sum(hits)))
-            for each, is_hit in zip(asked, hits, strict=True):
-                if is_hit:
-                    matching.append(each.letter)
-                    continue
-                _, trials = router.explain(each)
-                fields = [one for tried in trials for one in tried.missed]
-                missed.update({(one.path, one.expected, one.found) for one in fields})
-    trial = replace(
-        trial,
-        tried=tuple(places),
-        matching=tuple(letter.message_id for letter in matching),
-        missed=tuple(MissedPatternField(*one, number) for one, number in missed.most_common()),
-        not_searched=sample.not_searched,
-        notes=sample.notes,
-    )
-    if rule.rate is None:
-        return trial
-    # The oldest goes first.
-    trusted = judge.trusted_senders
-    sent = sorted(stamps.read(letter, trusted).stamp.first_sent / 1000 for letter in matching)
-    now, lives = session.clock(), judge.settings.message_ttl
-    late = sum(bool(at) and at + lives <= now + (n + 1) / rule.rate for n, at in enumerate(sent))
-    return replace(trial, takes_seconds=len(sent) / rule.rate, expire=late)
-
-
-def _home(place: str) -> str:
-    """The DLQ that messages of a place count as being in: a trial asks what a rule matches."""
-    kind, _, name = place.partition(":")
-    return name if kind == PlaceKind.DEDICATED else MAIN_DLQ
-
-
-def _router(
-    session: Session,
-    app: App,
-    chosen: DeployedPipeline,
-    columns: Mapping[str, Any],
-    judge: deployed.Judge,
-) -> Any:
-    """A router with no other rule than this one."""
-    from random import SystemRandom
-
-    from deadletter.aws.ledger import DynamoDBLedger
-    from deadletter.routing.direct_router import DirectRouter
-
-    client, table = session.aws.dynamodb, app.letters_table
-    ledger = DynamoDBLedger(client, table, chosen.name, session.clock, keep_seconds=0)
-    return DirectRouter(
-        pipeline=judge.settings,
-        rules=SingleRule(columns),
-        ledger=CachedLedger(ledger),
-        circuits=NoCircuits(),
-        trusted_senders=judge.trusted_senders,
-        clock=session.clock,
-        random=SystemRandom(),
-    )
-
-
-class SingleRule:
-    """A rules table with a single rule, as a shadow that is always tried."""
-
-    def __init__(self, columns: Mapping[str, Any]) -> None:
-        always = {name: value for name, value in columns.items() if name not in _WHEN}
-        self._items = [{**always, "mode": RuleMode.SHADOW}]
-
-    def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
-        return self._items
-
-
-class CachedLedger:
-    """A ledger that reads each row once."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._rows: dict[str, LedgerRow] = {}
-        self._asked: set[str] = set()
-
-    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
-        new = [origin for origin in origins if origin not in self._asked]
-        if new:
-            self._rows.update(self._ledger.rows(new))
-            self._asked.update(new)
-        return {origin: self._rows[origin] for origin in origins if origin in self._rows}
-
-    def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
-        return {}
-
-
-class NoCircuits:
-    """No circuits: they do not decide what a rule matches."""
-
-    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
-        return {}
 
 
 # Pasted messages.

@@ -58,7 +58,7 @@ WhosePipeline = Annotated[
 # The list.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRule:
     """A rule as it is in the table, and its effect."""
 
@@ -66,30 +66,27 @@ class ListedRule:
     pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
     status: Annotated[str, "VALID, or INVALID: it can't be understood and matches nothing"]
     status_reason: Annotated[str | None, "why it is INVALID, or what to know of a VALID one"]
-    effect: Annotated[
-        str,
-        "enforced, shadow, disabled, expired, used up or refused",
-    ]
-    action: Annotated[str | None, "what it does; null if it was refused"]
-    about: Annotated[str | None, "which messages it is about, in words; null if it was refused"]
+    effect: Annotated[str, "enforced, shadow, disabled, expired, used up or refused"]
+    action: Annotated[str | None, "what it does; null if it was refused"] = None
+    about: Annotated[str | None, "which messages, in words; null if it was refused"] = None
     pattern: Annotated[
         Mapping[str, Any] | None, "the same as an event pattern, shorthand columns included"
-    ]
-    priority: Annotated[int | None, "the lowest is tried first"]
-    delay_seconds: Annotated[float | None, "delay of a DELAYED_REDRIVE"]
-    queue: Annotated[str | None, "id of the dedicated DLQ of a DEDICATED_DLQ"]
-    policy: Annotated[str | None, "the policy it puts in the place of the pipeline's own"]
-    rate: Annotated[float | None, "messages per second that a THROTTLE lets go"]
-    version: Annotated[str | None, "of what it does and to which messages; counts belong to it"]
-    matches: Annotated[int, "messages of this pipeline that this version has acted on"]
-    last_matched: Annotated[datetime | None, "when it last acted on one"]
-    shadow_matches: Annotated[int, "messages that this version would have acted on as a shadow"]
-    last_shadow: Annotated[datetime | None, "when it last would have"]
-    max_matches: Annotated[int | None, "after so many it behaves as if it were disabled"]
-    expires_at: Annotated[datetime | None, "when it ends; null if never"]
-    reason: Annotated[str | None, "why it exists"]
-    ticket: Annotated[str | None, "where that is discussed"]
-    created_by: Annotated[str | None, "who wrote it"]
+    ] = None
+    priority: Annotated[int | None, "the lowest is tried first"] = None
+    delay_seconds: Annotated[float | None, "delay of a DELAYED_REDRIVE"] = None
+    queue: Annotated[str | None, "id of the dedicated DLQ of a DEDICATED_DLQ"] = None
+    policy: Annotated[str | None, "the policy it puts in the place of the pipeline's own"] = None
+    rate: Annotated[float | None, "messages per second that a THROTTLE lets go"] = None
+    version: Annotated[str | None, "of what it does to which messages; counts belong to it"] = None
+    matches: Annotated[int, "messages of this pipeline that this version has acted on"] = 0
+    last_matched: Annotated[datetime | None, "when it last acted on one"] = None
+    shadow_matches: Annotated[int, "messages that this version would have acted on as a shadow"] = 0
+    last_shadow: Annotated[datetime | None, "when it last would have"] = None
+    max_matches: Annotated[int | None, "after so many it behaves as if it were disabled"] = None
+    expires_at: Annotated[datetime | None, "when it ends; null if never"] = None
+    reason: Annotated[str | None, "why it exists"] = None
+    ticket: Annotated[str | None, "where that is discussed"] = None
+    created_by: Annotated[str | None, "who wrote it"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,21 +153,18 @@ def list_rules(session: Session, request: RulesRequest) -> RuleList:
 def _rules_of(
     session: Session, app: App, pipeline: DeployedPipeline, stored: Sequence[StoredRule]
 ) -> Sequence[ListedRule]:
-    terms = deployed.terms(pipeline)
-    book = rule_table.book([row.columns for row in stored], terms)
-    with aws_errors():
-        counts = _ledger(session, app, pipeline.name).all_counts()
-    return listed(stored, terms, book, counts, session.clock())
-
-
-def _ledger(session: Session, app: App, pipeline: str) -> Any:
     from deadletter.aws.ledger import DynamoDBLedger
 
+    terms = deployed.terms(pipeline)
+    book = rule_table.book([row.columns for row in stored], terms)
     client, table = session.aws.dynamodb, app.letters_table
-    return DynamoDBLedger(client, table, pipeline, session.clock, keep_seconds=0)
+    ledger = DynamoDBLedger(client, table, pipeline.name, session.clock, keep_seconds=0)
+    with aws_errors():
+        counts = ledger.all_counts()
+    return _listed(stored, terms, book, counts, session.clock())
 
 
-def listed(
+def _listed(
     stored: Sequence[StoredRule],
     terms: Settings,
     book: RuleBook,
@@ -207,35 +201,40 @@ def listed(
             ]
             tried.append((rule.order, _valid(row, rule, known, now, [*filter(None, notes)])))
         else:
-            refused.append(_refused(row, reasons[row.rule_id].pop(0)))
+            why = reasons[row.rule_id].pop(0)
+            refused.append(_row(row, status="INVALID", status_reason=why, effect="refused"))
     return refused + [rule for _, rule in sorted(tried, key=lambda pair: pair[0])]
+
+
+_OF_RULE = (
+    *("pattern", "priority", "delay_seconds", "queue", "policy", "rate", "version"),
+    "max_matches",
+)
+
+
+def _row(stored: StoredRule, **known: Any) -> ListedRule:
+    """A rule of the table, with what is known of it."""
+    notes = {name: stored.columns.get(name) for name in rule_table.NOTES}
+    known |= {name: str(value) for name, value in notes.items() if value is not None}
+    return ListedRule(rule_id=stored.rule_id, pipeline=stored.pipeline, **known)
 
 
 def _valid(
     stored: StoredRule, rule: Rule, counts: RuleCounts, now: float, notes: Sequence[str]
 ) -> ListedRule:
-    return ListedRule(
-        rule_id=rule.rule_id,
-        pipeline=rule.pipeline,
+    return _row(
+        stored,
         status="VALID",
         status_reason="; ".join(notes) or None,
         effect=_effect(rule, counts.matched, now),
         action=str(rule.action),
         about=about(rule.pattern),
-        pattern=rule.pattern,
-        priority=rule.priority,
-        delay_seconds=rule.delay_seconds,
-        queue=rule.queue,
-        policy=rule.policy,
-        rate=rule.rate,
-        version=rule.version,
         matches=counts.matched,
         last_matched=moment(counts.last_matched),
         shadow_matches=counts.shadow_matched,
         last_shadow=moment(counts.last_shadow),
-        max_matches=rule.max_matches,
         expires_at=moment(rule.expires_at),
-        **_notes(stored),
+        **{name: getattr(rule, name) for name in _OF_RULE},
     )
 
 
@@ -247,20 +246,6 @@ def _effect(rule: Rule, matches: int, now: float) -> str:
     if rule.max_matches is not None and matches >= rule.max_matches:
         return "used up"
     return "shadow" if rule.mode is RuleMode.SHADOW else "enforced"
-
-
-def _refused(stored: StoredRule, why: str) -> ListedRule:
-    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(ListedRule))
-    known = {
-        "rule_id": stored.rule_id, "pipeline": stored.pipeline, "status": "INVALID",
-        "status_reason": why, "effect": "refused", "matches": 0, "shadow_matches": 0,
-    }  # fmt: skip
-    return ListedRule(**{**unknown, **known, **_notes(stored)})
-
-
-def _notes(stored: StoredRule) -> dict[str, Any]:
-    notes = {name: stored.columns.get(name) for name in rule_table.NOTES}
-    return {name: None if value is None else str(value) for name, value in notes.items()}
 
 
 # In words.
@@ -840,31 +825,22 @@ _MOST_CHANGES = 20  # of a rule that are shown beside it
 
 def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
     """The rules with this id, what they do, what they have matched, and who changed them."""
-    app = session.app()
-    chosen = app.pipelines if pipeline in (None, EVERY_PIPELINE) else (app.pipeline(pipeline),)
-    keys = {EVERY_PIPELINE, *(each.name for each in chosen)}
-    # The others too: some go before it.
-    stored = rule_table.table(session.aws, app.rules_table).read()
-    if not any(row.rule_id == rule_id and row.pipeline in keys for row in stored):
+    names = () if pipeline in (None, EVERY_PIPELINE) else (str(pipeline),)
+    found = [
+        PipelineRules(each.name, tuple(rule for rule in each.rules if rule.rule_id == rule_id))
+        for each in list_rules(session, RulesRequest(pipelines=names)).pipelines
+    ]
+    if not any(each.rules for each in found):
         raise Problem(f"There is no rule {rule_id!r}: see dlq rules list.", Cause.ABSENT)
-    pipelines = []
+    app = session.app()
     # A rule of * and one of a pipeline may have the id, and other patterns.
     counting: dict[str, list[DeployedPipeline]] = {}
-    for each in chosen:
-        terms = deployed.terms(each)
-        book = rule_table.book([row.columns for row in stored], terms)
-        same_id = [r for r in (*book.rules.values(), *book.switched_off) if r.rule_id == rule_id]
-        with aws_errors():
-            counts = _ledger(session, app, each.name).counts([rule.counts_key for rule in same_id])
-        rows = listed(stored, terms, book, counts, session.clock())
-        if found := tuple(row for row in rows if row.rule_id == rule_id):
-            pipelines.append(PipelineRules(each.name, found))
-        if rule_id in book.rules:
-            pattern = json.dumps(book.rules[rule_id].pattern)
-            counting.setdefault(pattern, []).append(each)
-    names = () if pipeline in (None, EVERY_PIPELINE) else (str(pipeline),)
+    for each in found:
+        for rule in each.rules:
+            if rule.effect not in ("refused", "disabled"):
+                counting.setdefault(json.dumps(rule.pattern), []).append(app.pipeline(each.name))
     return ShownRule(
-        pipelines=tuple(pipelines),
+        pipelines=tuple(each for each in found if each.rules),
         changes=history(session, rule_table.target(rule_id), names, _MOST_CHANGES),
         matches=tuple(
             matches

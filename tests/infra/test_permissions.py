@@ -327,12 +327,6 @@ LOOK_INTO = {"dead letters": {"sqs:ReceiveMessage", "sqs:ChangeMessageVisibility
 # One statement for both: a DLQ is also asked which queues it serves.
 WEIGH = {"weighed queues": {"sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"}}
 LIST_RULES = {"table Rules": {"dynamodb:Scan"}}
-TRY_RULES = {
-    **LIST_RULES,
-    "routers": {"lambda:GetFunctionConfiguration"},
-    # Through the library's ledger.
-    "table Letters": {"dynamodb:BatchGetItem"},
-}
 # What the failure records say of a rule.
 RECORDS = {
     **WEIGH,
@@ -636,11 +630,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     },
     # With --look it is tried on messages of the DLQs, on the parked, and on those that wait.
     "dlq rules test": {
-        "DlqReader": {
-            **SEE,
-            **TRY_RULES,
-            **RECORDS,
-        },
+        "DlqReader": {**SEE, **RECORDS, "table Rules": {"dynamodb:Query"}},
         **BODIES,
     },
     "dlq help": {},

@@ -47,6 +47,7 @@ def add(dlq: Any, *arguments: str, answers: str = "") -> Any:
 KEYS = {"pipeline": "orders", "rule_id": "r"}
 NOTES = {"reason": "half a body", "created_by": CALLER}
 IMPORTS = "field.messageType=import"
+ADD = "add q --action hold -f tenant=a --expires never"
 
 
 @pytest.mark.parametrize(
@@ -172,33 +173,42 @@ def test_an_invalid_rule_does_not_stop_a_new_rule(orders: Any, dlq: Any) -> None
 # When it ends, and why.
 
 
+@pytest.mark.parametrize("words", [ADD, "disable r", "remove r", "undo r", "apply rules.json"])
+def test_each_change_takes_a_reason_and_a_yes_and_can_be_refused(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, words: str
+) -> None:
+    assert add(dlq, *WRITTEN).exit_code == Exit.DONE
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.json").write_text(json.dumps([{**KEYS, "action": "HOLD", "tenantId": "b"}]))
+    before, typed = orders.rules(), ("rules", *words.split())
+    done = dlq(*typed, "--yes")
+    assert (done.exit_code, "needs a reason: add --reason" in done.stderr) == (Exit.USAGE, True)
+    done = dlq(*typed, "--reason", "x")
+    assert (done.exit_code, "add --yes" in done.stderr) == (Exit.USAGE, True)
+    monkeypatch.setattr("console.cli.asking.interactive", lambda: True)
+    done = dlq(*typed, "--reason", "x", answers="n\n")
+    assert (done.exit_code, "Nothing was done" in done.stderr) == (Exit.ATTENTION, True)
+    assert orders.rules() == before
+
+
+def test_an_end_has_to_be_given(orders: Any, dlq: Any) -> None:
+    done = add(dlq, "--yes", "--reason", "x")
+    assert (done.exit_code, orders.rules()) == (Exit.USAGE, {})
+    assert "--expires 24h, or --expires never" in done.stderr
+
+
 @pytest.mark.parametrize(
-    ("typed", "after"), [("24h", timedelta(hours=24)), ("7d", timedelta(days=7))]
+    ("typed", "after"),
+    [("24h", timedelta(hours=24)), ("7d", timedelta(days=7))],
 )
-def test_an_end_may_be_a_length_of_time(
+def test_an_end_may_be_a_length_of_time_or_a_time(
     orders: Any, dlq: Any, typed: str, after: timedelta
 ) -> None:
     assert add(dlq, "--yes", "--reason", "x", "--expires", typed).exit_code == Exit.DONE
     ends = datetime.fromisoformat(orders.rules()["r"]["expires_at"])
     assert timedelta(0) <= datetime.now(UTC) + after - ends < timedelta(minutes=1)
-
-
-def test_an_end_may_be_a_time(orders: Any, dlq: Any) -> None:
-    add(dlq, "--yes", "--reason", "x", "--expires", "2099-01-01T03:00:00+02:00")
+    add(dlq, "--replace", *WRITTEN[:3], "--expires", "2099-01-01T03:00:00+02:00")
     assert orders.rules()["r"]["expires_at"] == "2099-01-01T01:00:00Z"
-
-
-def test_without_a_terminal_end_and_reason_must_be_given(orders: Any, dlq: Any) -> None:
-    done = add(dlq, "--yes", "--expires", "24h")
-    assert done.exit_code == Exit.USAGE
-    assert done.stderr == "Error: A rule needs a reason: add --reason.\n"
-    done = add(dlq, "--yes", "--reason", "x")
-    assert done.exit_code == Exit.USAGE
-    assert "--expires 24h, or --expires never" in done.stderr
-    done = add(dlq, "--reason", "x", "--expires", "never")
-    assert done.exit_code == Exit.USAGE
-    assert "add --yes" in done.stderr
-    assert orders.rules() == {}
 
 
 @pytest.mark.usefixtures("at_a_terminal")
@@ -276,13 +286,6 @@ def test_what_was_not_searched_is_named_with_its_number(orders: Any, dlq: Any) -
         "messages that have not failed." in " ".join(done.stderr.split())
     )
     assert "dlq rules test" not in done.stderr
-
-
-@pytest.mark.usefixtures("at_a_terminal")
-def test_after_a_no_nothing_is_written(orders: Any, dlq: Any) -> None:
-    done = add(dlq, "--reason", "x", "--expires", "never", answers="n\n")
-    assert done.exit_code == Exit.ATTENTION
-    assert orders.rules() == {}
 
 
 @pytest.mark.usefixtures("at_a_terminal")
@@ -415,13 +418,6 @@ def test_a_long_reason_is_cut_rather_than_made_invalid(orders: Any, dlq: Any) ->
     dlq("rules", "disable", "r", "--reason", "mended", "--yes")
     (rule,) = json.loads(dlq("rules", "list", "--json").stdout)["pipelines"][0]["rules"]
     assert (rule["status"], rule["effect"]) == ("VALID", "disabled")
-
-
-def test_disabling_needs_a_reason_and_a_yes(orders: Any, dlq: Any) -> None:
-    orders.rule("r", tenantId="a", action="HOLD")
-    assert dlq("rules", "disable", "r", "--yes").exit_code == Exit.USAGE
-    assert dlq("rules", "disable", "r", "--reason", "x").exit_code == Exit.USAGE
-    assert "enabled" not in orders.rules()["r"]
 
 
 def test_a_missing_rule_is_named_with_the_pipeline_that_has_it(orders: Any, dlq: Any) -> None:

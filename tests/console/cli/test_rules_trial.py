@@ -21,11 +21,10 @@ from tests.console.conftest import TRUSTED
 
 
 @pytest.fixture
-def orders(cloud: Any, functions: Any) -> Any:
-    """A deployed pipeline `orders`, and three letters of two tenants in its DLQ."""
+def orders(cloud: Any) -> Any:
+    """A deployed pipeline `orders` with a dedicated DLQ."""
     context = {"tenantId": "body.tenantId", "region": "attributes.region"}
     cloud.deploy("orders", dedicated=["bulk"], context=list(context), settings={"context": context})
-    functions.configure("orders", context=context, dedicated=["bulk"])
     return cloud
 
 
@@ -130,6 +129,8 @@ def test_a_rule_is_tried_wherever_messages_lie(orders: Any, dlq: Any) -> None:
     orders.park("orders", "POISON", body='{"tenantId": "a"}')
     orders.letter('{"tenantId": "a"}')
     orders.letter('{"tenantId": "b"}', "orders-dlq-bulk")
+    # Its record alone is no message to try a rule on.
+    orders.failed("orders", "elsewhere", AboutLetter({"tenantId": "a"}))
     assert tried(trial(dlq, *OF_A, "--look")) == {
         "dlq": (1, 1), "dedicated:bulk": (1, 0), "parked": (2, 1), "rule:stop": (2, 1),
         "time": (1, 1),
@@ -221,30 +222,6 @@ def test_a_refused_read_of_the_failure_records_is_a_sentence_about_aws(
     assert "AWS refuses BatchGetItem" in done.stderr
 
 
-def test_a_function_without_permission_is_named_with_the_permission(
-    orders: Any, dlq: Any, functions: Any
-) -> None:
-    functions.raises = ClientError(
-        {"Error": {"Code": "AccessDeniedException"}}, "GetFunctionConfiguration"
-    )
-    done = dlq("rules", "test", *OF_A, "--look")
-    assert done.exit_code == Exit.UNREACHABLE
-    assert "lambda:GetFunctionConfiguration" in done.stderr
-    functions.raises = None
-    for hidden in ({"Error": {"ErrorCode": "AccessDeniedException"}, "Variables": {}}, {}):
-        functions.environments["orders-router"] = hidden
-        done = dlq("rules", "test", *OF_A, "--look")
-        assert done.exit_code == Exit.UNREACHABLE
-        assert "kms:Decrypt" in done.stderr
-
-
-def test_a_function_of_another_version_is_refused(orders: Any, dlq: Any, functions: Any) -> None:
-    functions.configure("orders", from_a_later_version=1)
-    done = dlq("rules", "test", *OF_A, "--look")
-    assert done.exit_code == Exit.ABSENT
-    assert "use the dlq of the version that is deployed" in done.stderr
-
-
 def test_a_rule_is_tried_on_the_failure_records(orders: Any, dlq: Any) -> None:
     for number in range(5):
         about = AboutLetter({"tenantId": "a" if number < 3 else "b"})
@@ -266,12 +243,13 @@ def test_a_rule_is_tried_on_the_failure_records(orders: Any, dlq: Any) -> None:
 
 
 def test_a_throttle_says_how_long_its_messages_take_and_how_many_are_too_old_by_then(
-    orders: Any, dlq: Any, functions: Any
+    cloud: Any, dlq: Any
 ) -> None:
-    functions.configure("orders", context={"tenantId": "body.tenantId"}, message_ttl=25)
+    settings = {"context": {"tenantId": "body.tenantId"}, "message_ttl": 25}
+    cloud.deploy("orders", context=["tenantId"], settings=settings)
     for _ in range(4):
-        orders.letter('{"tenantId": "a"}')
-    orders.rule("slow", tenantId="a", action="THROTTLE", rate=0.1)
+        cloud.letter('{"tenantId": "a"}')
+    cloud.rule("slow", tenantId="a", action="THROTTLE", rate=0.1)
     answer = trial(dlq, "slow", "--look")
     assert (tried(answer), answer["takes_seconds"]) == ({"dlq": (4, 4)}, 40.0)
     assert answer["expire"] == 2
