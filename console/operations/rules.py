@@ -451,7 +451,7 @@ class AddRequest:
     shadow: Annotated[bool, Asked("Only count what it would have done.", ("--shadow",))] = False
     expires: Annotated[
         str | None,
-        Asked("After 24h, 7d …; at an ISO 8601 time; or never. Asked for if not given.",
+        Asked("After 24h or 7d; at an ISO 8601 time; or never. Asked for if not given.",
               ("--expires",), "WHEN"),
     ] = None  # fmt: skip
     max_matches: Annotated[

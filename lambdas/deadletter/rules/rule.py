@@ -242,7 +242,7 @@ def notes_of(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline, now: float
     if rule.delay_seconds is not None and rule.delay_seconds < MINUTE:
         notes.append(f"delay_seconds counts seconds: {_seconds(rule.delay_seconds)} s")
     if rule.action in STOPPING and item.get("breadth") is None and is_broad(compiled, pipeline):
-        notes.append("it matches every letter, or nearly: say so with breadth = all")
+        notes.append("it matches every message, or nearly: say so with breadth = all")
     return notes
 
 
@@ -278,7 +278,8 @@ def _check_reach(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline) -> Non
     acts = rule.action in STOPPING and rule.mode is RuleMode.ENFORCE
     if acts and breadth is None and not was_valid and is_broad(compiled, pipeline):
         raise RuleRefused(
-            f"{rule.action} of every letter, or nearly, needs the column breadth = all"
+            f"{rule.action} of every message, or nearly, needs the column breadth = all"
+            " (dlq rules add --all)"
         )
 
 

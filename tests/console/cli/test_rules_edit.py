@@ -155,6 +155,9 @@ def test_a_rule_needs_messages_that_it_matches(orders: Any, dlq: Any) -> None:
     done = dlq("rules", "add", "r", "--action", "hold", *WRITTEN)
     assert (done.exit_code, orders.rules()) == (Exit.USAGE, {})
     assert "-f KEY=VALUE, or --all" in done.stderr
+    every = ("rules", "add", "r", "--action", "hold", "-f", 'match={"pipeline": ["orders"]}')
+    assert "breadth = all (dlq rules add --all)" in dlq(*every, *WRITTEN).stderr
+    assert dlq(*every, "--all", *WRITTEN).exit_code == Exit.DONE
 
 
 def test_a_rule_that_would_make_another_rule_invalid_is_not_written(orders: Any, dlq: Any) -> None:
