@@ -199,12 +199,8 @@ def _reads(app: AppDeployment, storage: Storage, pager: Pager) -> Permissions:
     permissions.allow("Figures", [f"cloudwatch:{action}" for action in figures], ["*"])
     permissions.allow("MuteRules", ["cloudwatch:GetAlarmMuteRule"], ["*"])
     grant_key(permissions, app, services=("dynamodb", "s3"), writes=False)
-    # The router says how it judges, and can move nothing.
-    permissions.allow(
-        "Routers",
-        ["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"],
-        [_functions(app, "route")],
-    )
+    # The router says what it would decide, and can move nothing.
+    permissions.allow("Routers", ["lambda:InvokeFunction"], [_functions(app, "route")])
     # A plan says when the consumer was last changed.
     tagged.allow_brought(
         permissions,

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from ..operations import rule_text
 from ..operations.audit_lines import OUTSIDE, AuditLine
 from ..operations.audit_trail import VERB, AuditTrail
+from ..operations.rule_table import column_changes
 from ..operations.words import clock, count
 from . import verb
 from .command import plain_typer
@@ -66,7 +66,7 @@ def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | Non
         yield "removed"
     else:
         known = {name: value for name, value in (before or {}).items() if name in (after or {})}
-        yield from rule_text.changes(known if before else {}, after or {})
+        yield from column_changes(known if before else {}, after or {})
 
 
 verb.add(typer_app, VERB, _show)

@@ -13,8 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, partial
-from importlib import import_module
+from functools import partial
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
@@ -66,23 +65,7 @@ _PIPELINE: Any = typer.Option(
     help=PIPELINE.says,
     autocompletion=completion.pipelines,
 )
-OnePipeline = Annotated[str | None, _PIPELINE]
 SomePipelines = Annotated[list[str] | None, _PIPELINE]
-PipelineArguments = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[PIPELINE]...",
-        help="Only these pipelines, as --pipeline.",
-        autocompletion=completion.pipelines,
-    ),
-]
-
-
-def some_pipelines(
-    arguments: Sequence[str] | None, options: Sequence[str] | None
-) -> tuple[str, ...]:
-    """The pipelines that were typed, as arguments and as --pipeline; () for all."""
-    return (*(arguments or ()), *(options or ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +157,9 @@ class Group(TyperGroup):
 
             own = self.list_commands(ctx)
             group = ctx.command_path.partition(" ")[2]
-            ctx.fail(did_you_mean.answer(typed, group, own, lambda name: self._whole(ctx, name)))
+            then = args[1] if len(args) > 1 else ""
+            whole = partial(self._whole, ctx)
+            ctx.fail(did_you_mean.answer(typed, group, own, whole, then))
         return super().resolve_command(ctx, args)
 
     def _whole(self, ctx: Any, name: str) -> str:
@@ -258,34 +243,6 @@ def _typed(words: str, given: Mapping[str, Any]) -> str:
     """The words of a command, with the option for which it takes more policies."""
     options = (f"{words} --{name.replace('_', '-')}" for name in given if given[name] is True)
     return next(filter(BESIDE_READER.__contains__, options), words)
-
-
-def lazy_group(says: str, commands: Mapping[str, tuple[str, Sequence[str]]]) -> typer.Typer:
-    """A command group that imports a command's module when that command is called.
-
-    `commands` maps each name to its function, as ".module:function", and its examples.
-    """
-
-    class Lazy(Group):
-        def list_commands(self, ctx: Any) -> list[str]:
-            return list(commands)
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            return made(cmd_name) if cmd_name in commands else None
-
-    # A mistake asks for the same command several times.
-    @cache
-    def made(name: str) -> Any:
-        place, example = commands[name]
-        module, _, function = place.partition(":")
-        alone = plain_typer()
-        run = getattr(import_module(module, __package__), function)
-        command(alone, name, example=example)(run)
-        return typer.main.get_command(alone)
-
-    typer_app = plain_typer(cls=Lazy, no_args_is_help=True)
-    typer_app.callback(help=says)(_nothing)
-    return typer_app
 
 
 def perform(

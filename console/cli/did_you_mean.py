@@ -69,9 +69,10 @@ MEANINGS = (
     ),
     Meaning(
         Effect.READS,
-        "errors failures failed causes",
+        "errors failures failed",
         ("groups", "list --in parked --look"),
     ),
+    Meaning(Effect.READS, "cause causes cause-list cause-show", ("groups", "show cause:ID")),
     Meaning(Effect.READS, "parked waiting", ("list --in parked --look", "list --in waiting")),
     Meaning(Effect.READS, "poison", ("list --in parked -f reason=POISON --look", "groups")),
     Meaning(Effect.READS, "history", ("show ANYTHING", "audit")),
@@ -82,7 +83,10 @@ MEANINGS = (
         ("doctor", "status --check", "endpoint add TENANT --dry-run"),
     ),
     Meaning(Effect.READS, "config settings policy", ("show PIPELINE", "help environment")),
-    Meaning(Effect.READS, "export download dump save", ("list --look --out FILE", "rules export")),
+    Meaning(
+        Effect.READS, "export download dump save", ("list --look --out FILE", "rules list --yaml")
+    ),
+    Meaning(Effect.READS, "lint", ("rules test --file FILE",)),
     Meaning(Effect.READS, "simulate preview plan", ("retry ID --dry-run", "rules test RULE_ID")),
     Meaning(Effect.READS, "report results", ("show RUN", "show PIPELINE")),
     Meaning(Effect.READS, "observe observed", ("status", "show PIPELINE")),
@@ -106,12 +110,18 @@ MEANINGS = (
     Meaning(
         Effect.CHANGES,
         "quarantine block ban isolate park",
-        ("rules add RULE_ID --action QUARANTINE --tenant ID", "cause park FINGERPRINT"),
+        (
+            *("rules add RULE_ID --action QUARANTINE -f tenant=ID",),
+            *("rules add RULE_ID --action QUARANTINE -f cause=ID",),
+        ),
     ),
+    Meaning(Effect.CHANGES, "cause-park", ("rules add RULE_ID --action QUARANTINE -f cause=ID",)),
+    Meaning(Effect.CHANGES, "cause-retry cause-mend", ("retry -f cause=ID",)),
+    Meaning(Effect.CHANGES, "import", ("rules apply FILE",)),
     Meaning(
         Effect.CHANGES,
         "throttle slow limit",
-        ("rules add RULE_ID --action THROTTLE --rate 5",),
+        ("rules add RULE_ID --action THROTTLE=5 -f tenant=ID",),
     ),
     Meaning(
         Effect.CHANGES,
@@ -125,8 +135,8 @@ MEANINGS = (
         Effect.CHANGES,
         "resume unpause continue enable auto",
         (
-            *("circuit release", "run resume RUN", "rules enable RULE_ID"),
-            "endpoint add TENANT",
+            *("circuit release", "run resume RUN", "rules undo RULE_ID"),
+            *("rules add RULE_ID --action ACTION --replace", "endpoint add TENANT"),
         ),
     ),
     Meaning(
@@ -157,7 +167,6 @@ SAYS: Mapping[str, str] = {
     "--help": "all commands",
     "--version": "the version that is installed",
     "audit": "who changed what, when and why",
-    "cause park FINGERPRINT": "park those of a cause",
     "circuit release": "end what a person said about a circuit",
     "circuit list": "which dependencies are down",
     "circuit open": "stop all sending, live traffic too",
@@ -192,6 +201,7 @@ SAYS: Mapping[str, str] = {
     "run resume RUN": "go on with a held run",
     "show RUN --watch": "follow one run",
     "retry --auto": "retry what is due, as the schedule does",
+    "retry -f cause=ID": "send those of a cause again, and end its hold",
     "retry ID": "send a message again",
     "retry ID --dry-run": "what a retry would do; sends nothing",
     "retry ID --edit": "edit a message and send it",
@@ -199,16 +209,19 @@ SAYS: Mapping[str, str] = {
     "rules add RULE_ID --action ACTION": "add a rule",
     "rules add RULE_ID --action ACTION --replace": "change a rule",
     "rules add RULE_ID --action HOLD": "hold messages by a rule",
-    "rules add RULE_ID --action QUARANTINE --tenant ID": "park a tenant's",
-    "rules add RULE_ID --action THROTTLE --rate 5": "slow messages down",
+    "rules add RULE_ID --action QUARANTINE -f cause=ID": "a cause's",
+    "rules add RULE_ID --action QUARANTINE -f tenant=ID": "a tenant's",
+    "rules add RULE_ID --action THROTTLE=5 -f tenant=ID": "slow them down",
+    "rules apply FILE": "write a file of rules; it says what changes",
     "rules disable RULE_ID": "switch a rule off",
-    "rules enable RULE_ID": "switch a rule on",
-    "rules export": "all rules, as a file",
     "rules list": "the rules, and what they match",
+    "rules list --yaml": "all rules, as a file",
     "rules remove RULE_ID": "remove a rule; rules undo brings it back",
-    "rules test RULE_ID": "try a rule on messages",
-    "rules undo RULE_ID": "take the last change of a rule back",
+    "rules test --file FILE": "what is wrong with a file of rules",
+    "rules test RULE_ID": "what a rule matches",
+    "rules undo RULE_ID": "take its last change back",
     "show ANYTHING": "one message, run, rule, circuit or pipeline",
+    "show cause:ID": "what fails for a cause, and who ended its hold",
     "show ID --logs": "what the consumer logged about one message",
     "show PIPELINE": "the settings in force, and what observe has seen",
     "show RUN": "what became of a run's messages",
@@ -237,15 +250,18 @@ _AT_MOST = 3
 _BY_WORD = {word: meaning for meaning in MEANINGS for word in meaning.words.split()}
 
 
-def answer(typed: str, group: str, own: Iterable[str], whole: Callable[[str], str]) -> str:
+def answer(
+    typed: str, group: str, own: Iterable[str], whole: Callable[[str], str], then: str = ""
+) -> str:
     """What to say of a word that is no command of `group` ("" for `dlq` itself).
 
     `own` are the group's commands; `whole` adds to one of them what has to be typed behind it.
+    `then` is the next word: there are groups no more, of which it was a command.
     """
     says = f"No such command {typed!r}."
     found = [
         command if command in SAYS else f"{group} {whole(command.split()[-1])}".strip()
-        for command in meant(typed, group, own)
+        for command in meant(typed, group, own, then)
     ]
     if not found:
         return says
@@ -257,11 +273,12 @@ def answer(typed: str, group: str, own: Iterable[str], whole: Callable[[str], st
     return "\n".join([f"{says} Did you mean:", *rows])
 
 
-def meant(typed: str, group: str, own: Iterable[str]) -> Sequence[str]:
+def meant(typed: str, group: str, own: Iterable[str], then: str = "") -> Sequence[str]:
     """The commands that a person may have meant: lines of SAYS, or names of the group's own."""
     word = typed.lower()
-    if word in _BY_WORD:
-        return _for(_BY_WORD[word], group)
+    for phrase in (f"{word}-{then.lower()}", word):
+        if phrase in _BY_WORD:
+            return _for(_BY_WORD[phrase], group)
     names = {name: f"{group} {name}".strip() for name in own}
     here = {name: Meaning(effect_of(full), name, (full,)) for name, full in names.items()}
     known = {**_BY_WORD, **here}

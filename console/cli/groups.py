@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from ..operations.causes import CauseRow
 from ..operations.grouping import By, Trend
 from ..operations.groups import VERB, GroupList, MessageGroup
 from ..operations.words import clock, count, duration
@@ -55,9 +56,8 @@ def show(answer: GroupList) -> Iterator[Block]:
         yield line(f"Attempts: {tried.mean:.1f} on average; {over}")
     by, shown = By(answer.by), answer.groups[:MOST_SHOWN]
     if shown:
-        headings = (by.upper(), ">MESSAGES", "LAST", "TENANTS", "NOW", "FAILS WITH")
         yield Line()
-        yield TextTable(headings, [_row(group, by, answer.at) for group in shown])
+        yield table(shown, by, answer.at)
     if len(answer.groups) > MOST_SHOWN:
         _, several = _WORDS[by]
         more = len(answer.groups) - MOST_SHOWN
@@ -73,6 +73,12 @@ def show(answer: GroupList) -> Iterator[Block]:
         yield Line()
         yield line(Styled("Note: ", "alarm"), note)
     yield from not_searched(answer.not_searched, is_found=bool(answer.messages))
+
+
+def table(groups: Sequence[MessageGroup], by: By, now: datetime) -> TextTable:
+    """Groups, a row each."""
+    headings = (by.upper(), ">MESSAGES", "LAST", "TENANTS", "NOW", "FAILS WITH")
+    return TextTable(headings, [_row(group, by, now) for group in groups])
 
 
 def headline(answer: GroupList) -> str:
@@ -137,13 +143,17 @@ def _failure(group: MessageGroup) -> str:
 
 def _marked(answer: GroupList) -> Iterator[Block]:
     """Since when and until when the marks stand, and who has decided."""
-    for cause in answer.causes[:_MOST_MARKED]:
-        since = f" for {_ago(cause.since, answer.at)}" if cause.since else ""
-        is_ahead = cause.until is not None and cause.until > answer.at
-        until = f" until {clock(cause.until, answer.at)}" if is_ahead and cause.until else ""
-        error = f" ({cause.error_type})" if cause.error_type else ""
-        by = f", by {cause.by}: {cause.reason}" if cause.by else ""
-        yield line(f"Cause {cause.fingerprint[:8]}{error} is {cause.state}{since}{until}{by}")
+    yield from (marked(cause, answer.at) for cause in answer.causes[:_MOST_MARKED])
+
+
+def marked(cause: CauseRow, now: datetime) -> Line:
+    """A cause's mark: since when it stands and until when, and by whom it was ended."""
+    since = f" for {_ago(cause.since, now)}" if cause.since else ""
+    is_ahead = cause.until is not None and cause.until > now
+    until = f" until {clock(cause.until, now)}" if is_ahead and cause.until else ""
+    error = f" ({cause.error_type})" if cause.error_type else ""
+    by = f", by {cause.by}: {cause.reason}" if cause.by else ""
+    return line(f"Cause {cause.fingerprint[:8]}{error} is {cause.state}{since}{until}{by}")
 
 
 def _ago(at: datetime, now: datetime) -> str:

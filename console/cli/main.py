@@ -29,7 +29,7 @@ COMMANDS = {
     "status": (".status", "What needs attention, and how full each queue is."),
     "show": (
         ".show",
-        "One message, run, rule, circuit or pipeline: all that is on record of it.",
+        "One message, run, rule, circuit, cause or pipeline: all that is on record of it.",
     ),
     "flow": (
         ".flow",
@@ -51,10 +51,6 @@ COMMANDS = {
     "circuit": (
         ".circuits",
         "Circuit breakers: which dependencies are down, and the manual override.",
-    ),
-    "cause": (
-        ".causes",
-        "Sudden causes: one error that fails most messages, and its messages.",
     ),
     "endpoint": (
         ".endpoints",

@@ -16,17 +16,15 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "show": (BODIES,),
     "rules test": (BODIES,),
     "rules add": (EDITOR,),
-    "rules enable": (EDITOR,),
     "rules disable": (EDITOR,),
     "rules undo": (EDITOR,),
     "rules remove": (EDITOR,),
-    "rules import": (EDITOR,),
+    "rules apply": (EDITOR,),
     "mute": (OPERATOR,),
     "doctor --send-page": (OPERATOR,),
     "circuit open": (OPERATOR,),
     "circuit close": (OPERATOR,),
     "circuit release": (OPERATOR,),
-    "cause park": (OPERATOR,),
     "endpoint add": (ENDPOINTS,),
     "endpoint disable": (ENDPOINTS,),
     "run hold": (RUNNER,),
@@ -39,7 +37,7 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "restore": (BODIES, DISCARDER),
     "forget": (BODIES, DISCARDER),
 }
-NONE = {"init", "help", "rules lint"}
+NONE = {"init", "help"}
 """Commands that ask nothing of AWS, or that come before the app."""
 
 

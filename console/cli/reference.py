@@ -68,9 +68,8 @@ and `dynamodb:PutItem` for a malformed record |
 `dynamodb:UpdateItem`; for `add --post`: `secretsmanager:GetSecretValue` |
 | `rules` | `dynamodb:Scan`, `dynamodb:Query`; to change: `dynamodb:PutItem`, \
 `dynamodb:UpdateItem`, `dynamodb:DeleteItem`; for `add` and `test`: those of `groups`; to try \
-rules on messages: `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem`, \
-`lambda:GetFunctionConfiguration` |
-| `rules lint` | none, not even `ssm:GetParametersByPath` |
+rules on messages: `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `s3:GetObject` |
+| `rules test --file` | none, not even `ssm:GetParametersByPath` |
 
 The options under `dlq` may stand before or after every command, and `--pipeline` those of commands
 about pipelines; the pages of the commands below leave them out.

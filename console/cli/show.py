@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from deadletter.contract import Mode
 
+from ..operations.audit_lines import AuditLine
+from ..operations.grouping import By
+from ..operations.life_decision import TriedRule
 from ..operations.life_logs import FOUND, ReceiveLog
 from ..operations.life_place import Where
 from ..operations.message import ShownMessage
@@ -15,18 +18,17 @@ from ..operations.observed import ObservedPipeline, where_to
 from ..operations.pipeline_settings import Attempts, Delays, SettingsInForce
 from ..operations.queue import DeployedQueue
 from ..operations.replay_runs import IN_TROUBLE
-from ..operations.rule_explanation import TriedRule
-from ..operations.rule_history import ShownRule
-from ..operations.show import VERB, Shown
+from ..operations.rules import ShownRule, matches_of
+from ..operations.show import VERB, Shown, ShownCause
 from ..operations.words import clock, count, duration, size
 from . import verb
 from .audit import show_change
 from .circuits import show_circuit
 from .command import plain_typer
 from .exit import Exit
+from .groups import marked, table
 from .output import Block, Line, Part, Styled, TextTable, line
-from .rule_edit import matches_of
-from .rule_list import show_rules
+from .rules import show_rules
 from .show_run import show_account, show_run
 
 typer_app = plain_typer()
@@ -49,6 +51,8 @@ def show(answer: Shown) -> Iterator[Block]:
         yield from _rule(answer.rule, answer.at)
     for circuit in answer.circuits or ():
         yield from show_circuit(circuit, answer.at)
+    for cause in answer.causes or ():
+        yield from _cause(cause, answer.at)
     if answer.pipeline is not None:
         yield from _pipeline(answer, answer.pipeline)
 
@@ -57,8 +61,24 @@ def _rule(found: ShownRule, now: datetime) -> Iterator[Block]:
     for pipeline in found.pipelines:
         yield from show_rules(pipeline, now)
     yield from map(line, matches_of(found.matches, now))
-    yield line("Its last changes:" if found.changes else "No change of it is on record.")
-    for change in found.changes:
+    yield from _changes(found.changes, now)
+
+
+def _cause(found: ShownCause, now: datetime) -> Iterator[Block]:
+    yield line(Styled(f"Cause {found.fingerprint}", "strong"), f" of {found.pipeline}")
+    if found.state is not None:
+        yield marked(found.state, now)
+    if found.group is None:
+        yield line("No message on record fails for it now.")
+    else:
+        yield table([found.group], By.CAUSE, now)
+        yield _typed(found.group.next.command)
+    yield from _changes(found.changes, now)
+
+
+def _changes(changes: Sequence[AuditLine], now: datetime) -> Iterator[Block]:
+    yield line("Its last changes:" if changes else "No change of it is on record.")
+    for change in changes:
         yield from show_change(change, now)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
 
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
-from ..operations.verbs import PIPELINE, AskedField, Planned, Verb, always
+from ..operations.verbs import PIPELINE, AskedField, Planned, TextFile, Verb, always
 from . import asking, completion, progress
 from .command import OF_PIPELINES, SomePipelines, command
 from .exit import Exit
@@ -50,12 +51,14 @@ def add(
     follow: Callable[[Session, Any], Any] = lambda _, done: done,
     check: Callable[[Any], bool] = lambda _: False,
     watch: Callable[[Callable[[], Any]], Any] | None = None,
+    says_plan: bool = False,
 ) -> None:
     """Make the verb a command of `parent`; `show` is its answer for a person.
 
     `ask` completes a plan with what a person says, and `follow` what was done with what has come of
     it. `check` says whether --check, if the request has it, ends with 1. `watch` shows the answer
-    again and again with --watch, and returns the last one.
+    again and again with --watch, and returns the last one. With `says_plan` a person who was not
+    asked reads the plan above the answer.
     """
     asked = list(verb.asked())
     own = [field for field in asked if field.asked is not PIPELINE]
@@ -69,11 +72,13 @@ def add(
             is_found = getattr(request, "check", False) and check(answer)
             ends = Exit.ATTENTION if is_found else status(answer)
             return Reply(answer, (lambda _: ()) if shown else show, ends)
-        done = _change(session, verb, request, given, ask)
+        unasked: list[str] = []
+        done = _change(session, verb, request, given, ask, unasked)
         if isinstance(done, Planned):
             return Reply(done, _planned)
         done = follow(session, done)
-        return Reply(done, show, status(done))
+        plan = map(line, unasked) if says_plan else ()
+        return Reply(done, lambda done: chain(plan, show(done)), status(done))
 
     changes = [REASON] if verb.prepare and verb.reasoned else []
     if verb.question is not None:
@@ -107,8 +112,12 @@ def _change(
     request: Any,
     given: dict[str, Any],
     ask: Callable[[Session, Any], Any],
+    unasked: list[str],
 ) -> Any:
-    """What was done, or with --dry-run what would be: prepare, ask, commit."""
+    """What was done, or with --dry-run what would be: prepare, ask, commit.
+
+    With --yes the plan is added to `unasked`.
+    """
     assert verb.prepare is not None
     assert verb.commit is not None
     only_planned, reason = given.get("dry_run"), given.get("reason")
@@ -124,9 +133,11 @@ def _change(
         would += verb.trial(session, plan) if verb.trial is not None else ()
         progress.end()
         return Planned(**session.place, would=would)
-    if verb.severe is not None and verb.severe(request):
+    if verb.severe is not None and verb.severe(plan):
         asking.confirm_by_name(session, given["confirm"], session.app_name, *would)
-    elif would and not given["yes"]:
+    elif given["yes"]:
+        unasked += would
+    elif would:
         asking.confirm(session, *would)
     return verb.commit(session, plan, why)
 
@@ -154,6 +165,10 @@ def _only(pipelines: Sequence[str]) -> str | None:
 
 
 def _value(field: AskedField, typed: Any) -> Any:
+    if field.kind is TextFile:
+        named = typed or () if field.repeats else [typed]
+        files = [TextFile(name, read_text(name)) for name in named]
+        return tuple(files) if field.repeats else files[0]
     if field.repeats:
         return tuple(_read(typed))
     return read_text(typed) if field.asked.reads and typed is not None else typed
@@ -180,6 +195,7 @@ def _planned(answer: Planned) -> Iterable[Block]:
 _COMPLETED = {
     "run": completion.runs,
     "name": completion.names,
+    "rule": completion.rules,
 }
 """Fields whose values the shell completes."""
 
@@ -195,7 +211,8 @@ def _annotation(field: AskedField) -> Any:
     asked = field.asked
     more: dict[str, Any] = {"min": asked.least, "max": asked.most, "metavar": asked.metavar or None}
     more = {name: each for name, each in more.items() if each is not None}
-    kind: Any = list[field.kind] if field.repeats else field.kind  # type: ignore[name-defined]
+    kind: Any = str if field.kind is TextFile else field.kind
+    kind = list[kind] if field.repeats else kind
     if field.default is None and not field.required:
         kind = kind | None
     if field.names_pipelines:

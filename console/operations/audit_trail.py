@@ -33,6 +33,8 @@ _MOST_ROWS = 4_000
 
 _USUAL, _AHEAD = timedelta(days=7), timedelta(minutes=5)
 
+_FIRST = datetime(2020, 1, 1, tzinfo=UTC)  # before any change on record
+
 
 @dataclass(frozen=True, slots=True)
 class AuditTrail(Answer):
@@ -171,6 +173,15 @@ def trail(session: Session, question: AuditQuestion) -> AuditTrail:
         until=question.until,
         more=border,
     )
+
+
+def history(
+    session: Session, target: str, pipelines: Sequence[str] = (), limit: int = 200
+) -> Sequence[AuditLine]:
+    """The last changes of what the audit table names so, the newest first."""
+    until = session.now + _AHEAD
+    question = AuditQuestion(_FIRST, until, pipelines, target=target, limit=limit)
+    return trail(session, question).changes
 
 
 @dataclass(frozen=True, slots=True)

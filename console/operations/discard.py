@@ -168,5 +168,5 @@ VERB = Verb(
     prepare=prepare,
     question=question,
     commit=commit,
-    severe=lambda request: bool(request.no_copy),
+    severe=lambda plan: not plan.keeps_copies,
 )

@@ -1,4 +1,4 @@
-"""Lengths of time as people type them."""
+"""Lengths of time, and ends, as people type them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from .answer import Answer
 from .attention import source_name, why_nothing_goes_back
 from .circuits import CircuitRow, list_circuits
 from .problem import Problem
-from .rule_list import ListedRule, list_rules
+from .rules import ListedRule, RulesRequest, list_rules
 from .selection import NamedPipelines
 from .session import Session
 from .status import PipelineStatus
@@ -95,7 +95,8 @@ def read(session: Session, request: FlowRequest) -> Flow:
     rules: dict[str, Sequence[ListedRule]] = {}
     circuits: dict[str, list[CircuitRow]] = {}
     try:
-        rules = {each.name: each.rules for each in list_rules(session, names).pipelines}
+        listed = list_rules(session, RulesRequest(pipelines=tuple(names)))
+        rules = {each.name: each.rules for each in listed.pipelines}
     except Problem as problem:
         unread.append(f"the rules could not be read: {problem.says}")
     try:

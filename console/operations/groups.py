@@ -104,7 +104,8 @@ class GroupsRequest:
     failed for it, more than for all else, and next to none in the hour before. Then a
     deployment or a dependency has changed, not the messages. None is parked for it, and its
     messages are tried again about every three minutes; the hold ends ten minutes after its
-    last failure. PARKED and MENDED are what people decided within the last day.
+    last failure. dlq retry -f cause=ID ends it, and it is MENDED for a day. If its messages are
+    wrong indeed, dlq rules add RULE_ID --action QUARANTINE -f cause=ID parks them all the same.
     """
 
     pipeline: NamedPipeline = None
@@ -140,8 +141,8 @@ class MessageGroup:
     new_before: Annotated[int, "messages that failed first in the ten minutes before"]
     mark: Annotated[
         str,
-        "what is decided about a cause that suddenly dominates: HELD (none is parked for it), "
-        "PARKED (a person has them parked) or MENDED (a person has it counted anew); else empty",
+        "of a cause that suddenly dominates: HELD (none is parked for it), or MENDED (a person has "
+        "it counted anew); else empty",
     ]
     is_read: Annotated[
         bool, "whether the failure of its newest message was read; if not, what follows has gaps"

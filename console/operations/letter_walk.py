@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deadletter.contract import PARKED_LANE, parking_source
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, NotALetter, from_api
 from deadletter.message.stamp import Stamp
 
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .peek import SAMPLE, WHOLE_QUEUE, Peeked, Reach, peek
+from .peek import WHOLE_QUEUE, Peeked, Reach, peek
 from .session import Session
 
 if TYPE_CHECKING:
@@ -138,39 +137,3 @@ def _parts(entries: Sequence[WaitingRoomEntry]) -> Iterator[Sequence[WaitingRoom
         part.append(entry)
     if part:
         yield part
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedWalk:
-    """How a look at all parked letters of a pipeline ended."""
-
-    looked_at: int = 0
-    not_given_back: int = 0
-    is_whole: bool = True
-
-
-def look_at_parked(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    see: See,
-    *,
-    wanted: Callable[[], bool] = lambda: True,
-    whole: bool = True,
-) -> ParkedWalk:
-    """Calls `see` with the parked letters: those rescued from a queue, then queue after queue."""
-    for found in letters_of_lane(session, app, pipeline, PARKED_LANE):
-        if not wanted():
-            break
-        see(found)
-    looked_at = not_given_back = 0
-    is_whole = True
-    reach = WHOLE_QUEUE if whole else SAMPLE
-    for id_, url in pipeline.parking.items():
-        if not wanted():
-            break
-        look = look_into_queue(session, url, parking_source(id_), see, reach=reach, wanted=wanted)
-        looked_at += look.looked_at
-        not_given_back += look.not_given_back
-        is_whole = is_whole and look.is_whole
-    return ParkedWalk(looked_at, not_given_back, is_whole)

@@ -135,7 +135,7 @@ class Matcher:
             return "" if found.entry is None else found.entry.about.context.get(TENANT, "")
         plain: Any = found.tenant
         if found.letter is not None:
-            plain = self._document(found)["context"].get(TENANT)
+            plain = self.document(found)["context"].get(TENANT)
         if plain in (None, ""):
             return ""
         return kept_values({TENANT: plain}, self._settings.ledger, self._settings.name).get(
@@ -148,7 +148,7 @@ class Matcher:
             return None
         from deadletter.rules.business_key import find_key
 
-        return find_key(self._key, self._document(found), found.letter.body).text
+        return find_key(self._key, self.document(found), found.letter.body).text
 
     def meant(self) -> Iterator[str]:
         """For each term whose values no message has, the nearest value that one has."""
@@ -165,7 +165,8 @@ class Matcher:
                 if near is not None:
                     yield f"{term.key}={near} ({seen[near]:,})"
 
-    def _document(self, found: FoundMessage) -> Mapping[str, Any]:
+    def document(self, found: FoundMessage) -> Mapping[str, Any]:
+        """A message as rules see it; one that was read whole, and not only its record."""
         letter, entry = found.letter, found.entry
         assert letter is not None
         stamp = found.stamp or initial_stamp(letter)
@@ -232,7 +233,7 @@ class Matcher:
             return True
         if found.letter is None:
             return holds(self._pattern, self._known(found))
-        return self._pattern.matches(self._document(found))
+        return self._pattern.matches(self.document(found))
 
     def _of_times(self, found: FoundMessage) -> Iterator[bool | None]:
         first, selection = found.first_sent, self._selection
@@ -277,7 +278,7 @@ class Matcher:
         path = KEYS[key].path
         if found.letter is None:
             return self._known(found).get(".".join(path))
-        value: Any = self._document(found)
+        value: Any = self.document(found)
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
         return value

@@ -16,7 +16,7 @@ from . import deployed
 from .app import App, DeployedPipeline
 from .aws import side_by_side
 from .letter_walk import FoundLetter, look_into_queue, waiting_room
-from .life_decision import UNKNOWN, DecisionNow, Judged, judged
+from .life_decision import UNKNOWN, DecisionNow, Judged, TriedRule, judged
 from .life_logs import FOUND, NOTHING, ReceiveLog, receive_logs
 from .life_place import (
     FATES,
@@ -34,7 +34,6 @@ from .names import Known, NameKind
 from .peek import MOST, SAMPLE
 from .problem import Cause, Problem
 from .queue import QueueDepth, depth
-from .rule_explanation import TriedRule
 from .session import Session
 from .waiting import waits_for
 from .words import clock, duration, moment, size

@@ -1,4 +1,7 @@
-"""What a name means: a message, a run, a rule, a circuit or a pipeline, by five keyed reads."""
+"""What a name means: a message, a run, a rule, a circuit or a pipeline, by five keyed reads.
+
+A cause is no name by itself: it is typed as `cause:ID`.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ class NameKind(StrEnum):
     RUN = "run"
     RULE = "rule"
     CIRCUIT = "circuit"
+    CAUSE = "cause"
     PIPELINE = "pipeline"
 
 

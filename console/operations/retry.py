@@ -16,10 +16,9 @@ from deadletter.replay.run import RunState
 from deadletter.routing.selection import Selection
 from deadletter.rules.rule import Action
 
-from . import edits, redrive, rule_table
+from . import causes, edits, redrive, rule_table
 from .again import OnceMore, ended, of_outcome, pace_says
 from .answer import Answer
-from .causes import CauseSwitch, unmended
 from .discard import MessageTally, in_words
 from .due import DueNow, opens
 from .edits import Change
@@ -269,21 +268,19 @@ def _planned(session: Session, request: RetryRequest, found: Chosen) -> RetryPla
         raise Problem(_nothing(session, found, left), Cause.ABSENT)
     notes = (*_left_out_says(session, found, _left_out(replace(plan, drafts=drafts))),)
     held = _held_causes(session, found)
-    more = tuple(
-        f"Cause {each} is counted anew: its hold, or a word to park for it, ends." for each in held
-    )
+    more = tuple(f"Cause {each} is counted anew: its hold ends." for each in held)
     plan = replace(plan, drafts=drafts, notes=(*notes, *more), causes=held)
     return replace(plan, edit=trial.edit()) if is_edited else plan
 
 
 def _held_causes(session: Session, found: Chosen) -> Sequence[str]:
-    """The chosen causes that dominate now, or that messages are parked for by a person's word."""
+    """The chosen causes that are held now."""
     prefixes = tuple(
         value.lower() for term in found.terms if term.key == "cause" for value in term.values
     )
     if not prefixes:
         return ()
-    known = unmended(session, found.app, found.pipeline)
+    known = causes.held(session, found.app, found.pipeline)
     return [each for each in known if each.startswith(prefixes)]
 
 
@@ -457,7 +454,7 @@ def commit(session: Session, plan: RetryPlan, reason: str) -> Retried:
     ]
     due = plan.due.do(reason) if plan.due is not None else 0
     for cause in plan.causes:
-        CauseSwitch(session, plan.chosen.pipeline.name, cause).retry(session.aws.caller, reason)
+        causes.mend(session, plan.chosen.app, plan.chosen.pipeline, cause, reason)
     refused: Counter[str] = Counter()
     if plan.edit is not None and plan.edit.change is not None:
         for run in runs:

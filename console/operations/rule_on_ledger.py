@@ -23,13 +23,14 @@ from deadletter.settings.pipeline import Pipeline
 from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
+from .aws import side_by_side
 from .deadline import Deadline, reads_until
 from .groups import MOST_SECONDS, FailingReading
 from .problem import Problem
 from .queue import depth
-from .selection import Choice
+from .selection import Choice, key_of
 from .session import Session
-from .words import count, moment
+from .words import clock, count, moment
 
 DAYS = 7
 """Days back from now: messages that failed within them are counted beside all that are here."""
@@ -59,6 +60,26 @@ class RuleMatches:
     ]
     not_searched: Annotated[Sequence[str], "messages that were not searched, and how many"]
     problem: Annotated[str | None, "why nothing could be counted; null if it was"] = None
+
+    def says(self, now: datetime, where: str = "here") -> Iterator[str]:
+        """The same for a person, line by line; `where` names the pipeline."""
+        if self.problem is not None:
+            yield f"What it matches {where} can't be told: {self.problem}"
+            return
+        least = "at least " if self.is_at_least else ""
+        parts = [f"Matches {self.matched:,} of {least}{count(self.here, 'message')} {where} now"]
+        if self.failed_since is not None:
+            since = clock(self.failed_since, now)
+            of = f"{self.failed_matched:,} of {self.failed:,}"
+            parts.append(f"{of} in {DAYS} days, since {since}")
+        if self.matched and self.tenants is not None:
+            parts.append(count(self.tenants, "tenant"))
+        yield f"{'; '.join(parts)}."
+        yield from self.hints
+        if self.untold:
+            why = "; ".join(self.why_untold) or "a value may be a text or a number"
+            yield f"Can't be told for {count(self.untold, 'message')}: {why}."
+        yield f"Not searched: {', '.join(self.not_searched)}."
 
 
 def matches_on_record(
@@ -110,9 +131,29 @@ def matches_on_record(
     return matches, [entry.origin for entry in matching]
 
 
-def uncounted(pipeline: str, problem: Problem) -> RuleMatches:
-    """The answer where the failure records could not be read."""
-    return RuleMatches(pipeline, 0, 0, None, None, 0, 0, False, 0, (), (), (), problem.says)
+def matches_in(
+    session: Session,
+    app: App,
+    pipelines: Sequence[DeployedPipeline],
+    pattern: Mapping[str, Any],
+) -> Sequence[RuleMatches]:
+    """What a valid pattern matches in each of these pipelines, by the failure records."""
+    aws, deadline = session.aws, Deadline()
+    _ = aws.sqs, aws.dynamodb  # made before there are threads
+    lost: dict[str, RuleMatches] = {}
+
+    def note(pipeline: str, problem: Problem) -> None:
+        lost[pipeline] = RuleMatches(
+            pipeline, 0, 0, None, None, 0, 0, False, 0, (), (), (), problem.says
+        )
+
+    with side_by_side() as start:
+        reads = {
+            each.name: start(partial(matches_on_record, session, app, each, pattern, deadline))
+            for each in pipelines
+        }
+        found = {name: read.result(partial(note, name)) for name, read in reads.items()}
+    return [lost[name] if known is None else known[0] for name, known in found.items()]
 
 
 def _parked(session: Session, app: App, pipeline: DeployedPipeline) -> int:
@@ -141,12 +182,13 @@ def _hints(pattern: Pattern, known: Sequence[Mapping[str, Any]]) -> Iterator[str
         if None in answers:
             # Failure records do not keep it.
             continue
-        name, words = field.name.removeprefix("context."), field.comparison.words
+        name, words = key_of(field.name), field.comparison.words
         values = Counter(str(each[field.name]) for each in known if field.name in each)
         if any(answers):
             yield f"{name} {words} alone matches {sum(map(bool, answers)):,}."
         elif (near := nearest_value(words, values)) is not None:
-            yield f"Did you mean {name} = {near} ({values[near]:,})?"
+            typed = near[:8] if name == "cause" else near
+            yield f"Did you mean {name}={typed} ({values[near]:,})?"
         elif values:
             some = [f"{value} ({n:,})" for value, n in values.most_common(_MOST_VALUES)]
             more = len(values) - len(some)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -84,34 +85,13 @@ class RuleTable:
 
     def disable(self, rule: StoredRule, reason: str) -> None:
         """Disables a rule, also if it has changed; raises RuleTableChange if it is deleted."""
-        self._switch(rule, reason, enabled=False)
-
-    def enable(self, rule: StoredRule, reason: str) -> None:
-        """Enables a rule; raises RuleTableChange if it has changed."""
-        self._switch(rule, reason, enabled=True, unchanged=_unchanged(rule, {}))
-
-    def _switch(
-        self,
-        rule: StoredRule,
-        reason: str,
-        *,
-        enabled: bool,
-        unchanged: Mapping[str, Any] | None = None,
-    ) -> None:
-        condition = unchanged or {"ConditionExpression": "attribute_exists(rule_id)"}
-        names = {**condition.get("ExpressionAttributeNames", {}), "#reason": "reason"}
-        values = {
-            **condition.get("ExpressionAttributeValues", {}),
-            ":enabled": {"BOOL": enabled},
-            ":reason": {"S": reason},
-        }
         self._write(
             self._dynamodb.update_item,
             Key=_key(rule),
             UpdateExpression="SET enabled = :enabled, #reason = :reason",
-            ConditionExpression=condition["ConditionExpression"],
-            ExpressionAttributeNames=names,
-            ExpressionAttributeValues=values,
+            ConditionExpression="attribute_exists(rule_id)",
+            ExpressionAttributeNames={"#reason": "reason"},
+            ExpressionAttributeValues={":enabled": {"BOOL": False}, ":reason": {"S": reason}},
         )
 
     def _write(self, call: Callable[..., object], **request: Any) -> None:
@@ -160,6 +140,24 @@ def canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
         with suppress(Unreadable):
             rule["pattern"] = read_json(pattern)
     return rule
+
+
+_MAX_VALUE = 120  # characters of one value in a list of changes
+
+
+def column_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Each column that differs, in words; both sides are in canonical form."""
+    for column in [*before, *(name for name in after if name not in before)]:
+        old, new = before.get(column), after.get(column)
+        if old != new:
+            yield f"{column}: {_value(old)} -> {_value(new)}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True)
+    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 3]}..."
 
 
 def target(rule_id: str) -> str:

@@ -1,288 +1,302 @@
-"""A rule tried on letters by the router itself, without effect."""
+"""A rule tried on messages, without effect."""
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
-from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, read_rule
+from deadletter.contract import EVERY_PIPELINE
+from deadletter.message.letter import Letter, NotALetter, from_api, from_event
+from deadletter.message.stamp import Stamp, initial_stamp
+from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.rules.pattern import Pattern, compile_pattern
+from deadletter.rules.rule import Action, Rule, RuleRefused, read_rule
 
-from . import deployed, letters, rule_table
-from .adapter_errors import aws_errors
+from . import deployed, rule_table
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .aws import Aws, side_by_side
-from .deadline import Deadline
-from .letters import Sample
-from .peek import HIDDEN
+from .letter_walk import FoundLetter
+from .matching import FoundMessage, Matcher
+from .places import UnsearchedPlace, Walk, received
 from .problem import Cause, Problem
-from .rule_backtest import Against, kept_letters
-from .rule_on_ledger import RuleMatches, matches_on_record, uncounted
+from .rule_file import RuleFiles, checked
+from .rule_on_ledger import RuleMatches, matches_on_record
+from .rules import columns_of
+from .selection import Choice, ChosenPlace, PlaceKind, RuleTerms
+from .selection import Pipeline as OfPipeline
 from .session import Session
-
-if TYPE_CHECKING:
-    from deadletter.circuit.state import Circuit
-    from deadletter.failure.ledger import Ledger, LedgerRow
-    from deadletter.settings.pipeline import Pipeline as Terms
+from .verbs import Asked, TextFile, Verb
 
 SAMPLE = 100
-"""Letters to sample if no number is given."""
+"""Messages of each place that a rule is tried on."""
 
-RECORDS = "the failure records"
-"""The source of a trial that receives nothing."""
+PASTED = "pasted"
+"""The place, and the id, of a message that was never sent."""
 
-# Columns that decide whether a rule is tried at all. Here it always is.
-_WHEN = ("enabled", "mode", "expires_at", "max_matches")
+_PLACES = tuple(
+    map(ChosenPlace, (PlaceKind.DLQ, PlaceKind.DEDICATED, PlaceKind.WAITING, PlaceKind.PARKED))
+)
 
 # The id of a rule that is in no table.
 _UNNAMED = "this rule"
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrialRequest:
+    """Which rule to try, and on what."""
+
+    rule: Annotated[
+        str | None, Asked("A rule that is in the table; else -f.", metavar="RULE_ID")
+    ] = None
+    pipeline: OfPipeline = None
+    terms: RuleTerms = ()
+    look: Annotated[
+        bool,
+        Asked("Try it on up to 100 messages of each DLQ and parking queue, and of those that wait;"
+              " SQS counts a receive.", ("--look",)),
+    ] = False  # fmt: skip
+    body: Annotated[
+        str | None,
+        Asked("Try it on a body, or on what `aws sqs receive-message` printed; - is stdin.",
+              ("--body",), "FILE", reads=True),
+    ] = None  # fmt: skip
+    files: Annotated[
+        tuple[TextFile, ...],
+        Asked("Check a file of rules, and a cdk.json that names the pipelines, without AWS;"
+              " repeatable.", ("--file",), "FILE", reads=True),
+    ] = ()  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class MissedPatternField:
-    """A field of the pattern that letters did not match."""
+    """A field of the pattern that messages did not match."""
 
     path: Annotated[str, "where it stands in the pattern"]
     expected: Annotated[str, "what the pattern accepts there, in words"]
-    found: Annotated[str, "the kind of the letters' values there, never the values"]
-    letters: Annotated[int, "how many of the letters that it does not match"]
+    found: Annotated[str, "the kind of the messages' values there, never the values"]
+    messages: Annotated[int, "how many of the messages that it does not match"]
 
 
 @dataclass(frozen=True, slots=True)
+class TriedPlace:
+    """Messages of one place that a rule was tried on."""
+
+    place: Annotated[str, f"the place, as --in takes it; `{PASTED}` for those of --body"]
+    messages: Annotated[int, "messages that it was tried on"]
+    matched: Annotated[int, "of them, those it would match"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleTrial(Answer):
-    """What `dlq rules test` answers."""
+    """What a rule matches."""
 
     at: Annotated[datetime, "when it was tried"]
     pipeline: Annotated[str, "the pipeline whose settings it was tried with"]
     rule_id: Annotated[str | None, "the rule; null if it is in no table"]
     pattern: Annotated[Mapping[str, Any], "its event pattern, shorthand included"]
-    source: Annotated[
-        str, "where the letters come from: a queue's id, `parked`, `waiting`, or a file"
-    ]
-    looked_at: Annotated[int, "letters it was tried on"]
-    matched: Annotated[int, "of them, those it would match"]
-    matching: Annotated[Sequence[str], "MessageIds of those"]
-    missed: Annotated[Sequence[MissedPatternField], "what the others lack, the most frequent first"]
-    not_given_back: Annotated[int, f"letters still hidden, for {HIDDEN} seconds at most"]
+    on_record: Annotated[
+        RuleMatches | None, "what it matches by the failure records; null with --body"
+    ] = None
+    tried: Annotated[Sequence[TriedPlace], "with --look or --body: where it was tried"] = ()
+    matching: Annotated[
+        Sequence[str], "IDs of the messages it would match: current ones of those it was tried on"
+    ] = ()
+    missed: Annotated[
+        Sequence[MissedPatternField], "what the others lack, the most frequent first"
+    ] = ()
     takes_seconds: Annotated[
         float | None, "how long a THROTTLE takes to let the matching go; null for other rules"
     ] = None
     expire: Annotated[int | None, "of the matching, those that are too old before their turn"] = (
         None
     )
-    on_record: Annotated[
-        RuleMatches | None,
-        "what it matches by the failure records of the pipeline; null for pasted messages",
-    ] = None
+    not_searched: Annotated[Sequence[UnsearchedPlace], "places of --look that were not seen"] = ()
+    notes: Annotated[Sequence[str], "what is to be known of the look"] = ()
 
 
-def try_rule(
-    session: Session,
-    pipeline: str | None,
-    rule: str | Mapping[str, Any],
-    *,
-    source: str = MAIN_DLQ,
-    limit: int = SAMPLE,
-    pasted: Sample | None = None,
-    against: Against = Against.SAMPLE,
-) -> RuleTrial:
-    """How many letters a rule would match, and what the others lack.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """What `dlq rules test` answers."""
 
-    `rule` is the id of a rule in the table, or columns that say which letters it matches.
-    The letters are those pasted, or else a sample of the source, or those that are kept `against`.
-    """
+    trial: Annotated[RuleTrial | None, "what a rule matches; null with --file"] = None
+    files: Annotated[RuleFiles | None, "what is wrong with files of rules; else null"] = None
+
+
+class Sample:
+    """Messages that a pattern was tried on, by the place where they were found."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        self._tried: Counter[str] = Counter()
+        self._matched: Counter[str] = Counter()
+        self._missed: Counter[tuple[str, str, str]] = Counter()
+        self.matching: list[FoundMessage] = []
+
+    def see(self, found: FoundMessage, matcher: Matcher) -> None:
+        """Try it on a message. A record alone is none."""
+        if found.letter is None:
+            return
+        self._tried[found.place] += 1
+        document = matcher.document(found)
+        if self._pattern.matches(document):
+            self._matched[found.place] += 1
+            self.matching.append(found)
+            return
+        findings = [each for each in self._pattern.explain(document) if not each.matched]
+        self._missed.update({(each.path, each.expected, each.found) for each in findings})
+
+    @property
+    def stamps(self) -> Iterator[Stamp]:
+        """The stamps of the messages that it matches."""
+        for found in self.matching:
+            assert found.letter is not None
+            yield found.stamp or initial_stamp(found.letter)
+
+    def added_to(self, trial: RuleTrial) -> RuleTrial:
+        """The trial with the outcome."""
+        return replace(
+            trial,
+            tried=tuple(
+                TriedPlace(place, number, self._matched[place])
+                for place, number in self._tried.items()
+            ),
+            matching=tuple(found.copy or found.origin for found in self.matching),
+            missed=tuple(
+                MissedPatternField(*field, number) for field, number in self._missed.most_common()
+            ),
+        )
+
+
+def read(session: Session, request: TrialRequest) -> Tested:
+    """What a rule matches, or what is wrong with files of rules."""
+    if request.files:
+        if request.rule or request.terms or request.look or request.body is not None:
+            raise Problem("--file checks files alone: leave out the rest.", Cause.INPUT)
+        return Tested(files=checked(request.files))
+    if (request.rule is None) == (not request.terms):
+        raise Problem("Name a rule, or say what it is about: -f KEY=VALUE.", Cause.INPUT)
+    if request.look and request.body is not None:
+        raise Problem("--body and --look exclude each other.", Cause.INPUT)
     app = session.app()
-    chosen = app.pipeline(pipeline)
-    columns = (
-        _stored(session.aws, app, chosen, rule)
-        if isinstance(rule, str)
-        else {"rule_id": _UNNAMED, "action": Action.DEFAULT, **rule}
-    )
-    valid = _read(columns, chosen, deployed.terms(chosen))
-    pace, on_record = None, None
-    if against is Against.LEDGER:
-        on_record, matching = matches_on_record(session, app, chosen, valid.pattern)
-        sample, looked_at = Sample(RECORDS, (), 0), on_record.here
-        outcome = TrialOutcome(matching, ())
-    else:
-        if against is not Against.SAMPLE:
-            sample = kept_letters(session, app, chosen, against, limit)
-        else:
-            sqs, clock = session.aws.sqs, session.clock
-            sample = pasted or letters.sampled(sqs, chosen, source, limit, clock)
-        looked_at = len(sample.letters)
-        outcome = tried(session, app, chosen, columns, sample)
-        on_record = None if pasted else matches_in(session, app, [chosen], valid.pattern)[0]
-        if valid.rate is not None:
-            pace = _pace(session, chosen, valid.rate, outcome, sample)
-    return RuleTrial(
+    chosen = app.pipeline(request.pipeline)
+    columns = _columns(session, app, chosen, request)
+    rule = _valid(columns, chosen)
+    trial = RuleTrial(
         **session.place,
         at=session.now,
         pipeline=chosen.name,
-        rule_id=rule if isinstance(rule, str) else None,
-        pattern=valid.pattern,
-        source=sample.source,
-        looked_at=looked_at,
-        matched=len(outcome.matching),
-        matching=outcome.matching,
-        missed=outcome.missed,
-        not_given_back=sample.not_given_back,
-        takes_seconds=None if pace is None else pace[0],
-        expire=None if pace is None else pace[1],
-        on_record=on_record,
+        rule_id=request.rule,
+        pattern=rule.pattern,
     )
+    settings = deployed.settings(chosen)
+    sample = Sample(compile_pattern(rule.pattern))
+    if request.body is not None:
+        matcher = Matcher(Choice(), settings, session.now)
+        for letter in pasted(request.body, session.clock()):
+            sample.see(received(chosen.name, PASTED, FoundLetter(letter, PASTED)), matcher)
+    else:
+        on_record, matching = matches_on_record(session, app, chosen, rule.pattern)
+        trial = replace(trial, on_record=on_record, matching=matching)
+        if not request.look:
+            return Tested(trial=trial)
+        choice = Choice(places=_PLACES)
+        walk = Walk(session, choice, sample.see, look=True, few=SAMPLE, read_letters=True)
+        walk.pipeline(app, chosen)
+        unseen, notes = tuple(walk.unsearched), tuple(walk.notes)
+        trial = replace(trial, not_searched=unseen, notes=notes)
+    trial = sample.added_to(trial)
+    if rule.rate is None:
+        return Tested(trial=trial)
+    # The oldest goes first.
+    sent = sorted(stamp.first_sent / 1000 for stamp in sample.stamps)
+    ends = [(at, session.clock() + turn / rule.rate) for turn, at in enumerate(sent, 1)]
+    late = sum(bool(at) and at + settings.message_ttl <= end for at, end in ends)
+    return Tested(trial=replace(trial, takes_seconds=len(sent) / rule.rate, expire=late))
 
 
-def matches_in(
-    session: Session,
-    app: App,
-    pipelines: Sequence[DeployedPipeline],
-    pattern: Mapping[str, Any],
-) -> Sequence[RuleMatches]:
-    """What a valid pattern matches in each of these pipelines, by the failure records."""
-    aws, deadline = session.aws, Deadline()
-    _ = aws.sqs, aws.dynamodb  # made before there are threads
-    lost: dict[str, RuleMatches] = {}
-
-    def note(pipeline: str, problem: Problem) -> None:
-        lost[pipeline] = uncounted(pipeline, problem)
-
-    with side_by_side() as start:
-        reads = {
-            each.name: start(partial(matches_on_record, session, app, each, pattern, deadline))
-            for each in pipelines
-        }
-        found = {name: read.result(partial(note, name)) for name, read in reads.items()}
-    return [lost[name] if known is None else known[0] for name, known in found.items()]
-
-
-def _pace(
-    session: Session, chosen: DeployedPipeline, rate: float, outcome: TrialOutcome, sample: Sample
-) -> tuple[float, int]:
-    """The seconds until a THROTTLE has let the last letter go, and the letters too old by then.
-
-    The oldest goes first.
-    """
-    from deadletter.message import stamp as stamps
-
-    judge = deployed.judge(session.aws, chosen)
-    matching = set(outcome.matching)
-    sent = sorted(
-        stamps.read(letter, judge.trusted_senders).stamp.first_sent / 1000
-        for letter in sample.letters
-        if letter.message_id in matching
-    )
-    now, lives = session.clock(), judge.settings.message_ttl
-    late = sum(bool(at) and at + lives <= now + (n + 1) / rate for n, at in enumerate(sent))
-    return len(sent) / rate, late
-
-
-def _stored(aws: Aws, app: App, chosen: DeployedPipeline, rule_id: str) -> Mapping[str, Any]:
-    stored = rule_table.table(aws, app.rules_table).read()
-    for key in (chosen.name, EVERY_PIPELINE):
-        for rule in stored:
-            if (rule.pipeline, rule.rule_id) == (key, rule_id):
-                return rule.columns
+def _columns(
+    session: Session, app: App, chosen: DeployedPipeline, request: TrialRequest
+) -> Mapping[str, Any]:
+    """The columns of the rule: those of the table, or of the terms that were typed."""
+    if request.rule is None:
+        about = columns_of(request.terms, session.now)
+        return {"rule_id": _UNNAMED, "action": Action.DEFAULT, **about}
+    keys = (chosen.name, EVERY_PIPELINE)
+    stored = rule_table.table(session.aws, app.rules_table).of_id(request.rule, keys)
+    for key in keys:
+        for row in stored:
+            if row.pipeline == key:
+                return row.columns
     raise Problem(
-        f"There is no rule {rule_id!r} for {chosen.name}: see dlq rules list.", Cause.ABSENT
+        f"There is no rule {request.rule!r} for {chosen.name}: see dlq rules list.", Cause.ABSENT
     )
 
 
-def _read(columns: Mapping[str, Any], chosen: DeployedPipeline, terms: Terms) -> Rule:
+def _valid(columns: Mapping[str, Any], chosen: DeployedPipeline) -> Rule:
     try:
-        return read_rule(columns, terms)
+        return read_rule(columns, deployed.terms(chosen))
     except RuleRefused as error:
         raise Problem(f"INVALID in {chosen.name}: {error}.", Cause.FAILED) from error
 
 
-@dataclass(frozen=True, slots=True)
-class TrialOutcome:
-    """The result of a rule on a sample."""
-
-    matching: Sequence[str]
-    missed: Sequence[MissedPatternField]
+# Pasted messages.
 
 
-def tried(
-    session: Session, app: App, chosen: DeployedPipeline, columns: Mapping[str, Any], sample: Sample
-) -> TrialOutcome:
-    """A valid rule tried on each letter, by a router with no other rule."""
-    from random import SystemRandom
-
-    from deadletter.aws.ledger import DynamoDBLedger
-    from deadletter.routing.direct_router import DirectRouter
-    from deadletter.routing.router import Question
-
-    ledger = DynamoDBLedger(
-        session.aws.dynamodb, app.letters_table, chosen.name, session.clock, keep_seconds=0
-    )
-    judge = deployed.judge(session.aws, chosen)
-    router = DirectRouter(
-        pipeline=judge.settings,
-        rules=SingleRule(columns),
-        ledger=CachedLedger(ledger),
-        circuits=NoCircuits(),
-        trusted_senders=judge.trusted_senders,
-        clock=session.clock,
-        random=SystemRandom(),
-    )
-    questions = [Question(letter, home=sample.home) for letter in sample.letters]
-    matching: list[str] = []
-    missed: Counter[tuple[str, str, str]] = Counter()
-    with aws_errors():
-        # This reads the ledger rows of all letters at once; after that they are cached.
-        router.decide(questions)
-        for question in questions:
-            # A shadow rule counts exactly what it would have acted on.
-            if router.decide([question]).shadow_matches:
-                matching.append(question.letter.message_id)
-                continue
-            _, trials = router.explain(question)
-            fields = [field for trial in trials for field in trial.missed]
-            missed.update({(field.path, field.expected, field.found) for field in fields})
-    return TrialOutcome(
-        tuple(matching),
-        tuple(MissedPatternField(*field, number) for field, number in missed.most_common()),
-    )
+def pasted(text: str, now: float) -> list[Letter]:
+    """The messages in a text: a body, or the output of `aws sqs receive-message`."""
+    unsent = Letter(PASTED, text.rstrip("\r\n"), {}, {"SentTimestamp": str(int(now * 1000))})
+    return _messages(text) or [unsent]
 
 
-class SingleRule:
-    """A rules table with a single rule, as a shadow that is always tried."""
-
-    def __init__(self, columns: Mapping[str, Any]) -> None:
-        always = {name: value for name, value in columns.items() if name not in _WHEN}
-        self._items = [{**always, "mode": RuleMode.SHADOW}]
-
-    def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
-        return self._items
-
-
-class CachedLedger:
-    """A ledger that reads each row once."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._rows: dict[str, LedgerRow] = {}
-        self._asked: set[str] = set()
-
-    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
-        new = [origin for origin in origins if origin not in self._asked]
-        if new:
-            self._rows.update(self._ledger.rows(new))
-            self._asked.update(new)
-        return {origin: self._rows[origin] for origin in origins if origin in self._rows}
-
-    def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
-        return {}
+def _messages(text: str) -> list[Letter]:
+    """The messages in the output of `aws sqs receive-message` or a Lambda event; else none."""
+    try:
+        data = read_json(text)
+        match data:
+            case {"Messages": [*messages]}:
+                return [from_api(_decoded(message)) for message in messages]
+            case {"Records": [*records]}:
+                return [from_event(record) for record in records]
+            case {"MessageId": str(), "Body": str()}:
+                return [from_api(_decoded(data))]
+    except (Unreadable, NotALetter, ValueError, TypeError, AttributeError):
+        pass
+    return []
 
 
-class NoCircuits:
-    """No circuits: they do not decide what a rule matches."""
+def _decoded(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message with bytes in place of the base64 of the AWS CLI."""
+    attributes = {
+        name: {**attribute, "BinaryValue": base64.b64decode(attribute["BinaryValue"])}
+        if "BinaryValue" in attribute
+        else attribute
+        for name, attribute in message.get("MessageAttributes", {}).items()
+    }
+    return {**message, "MessageAttributes": attributes}
 
-    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
-        return {}
+
+TEST = Verb(
+    name="test",
+    says="""What a rule would match, without effect; or check files of rules.
+
+    Name a rule of the table, or give its conditions. It is tried without other rules, also if it is
+    disabled or expired, by the failure records: nothing is received. With --look it is tried on
+    messages too, which are given back at once, and --body tries it on one of yours. It names what
+    the others lack; of bodies no value is shown, only its kind.
+
+    With --file it asks nothing of AWS. Without a cdk.json beside them, each unknown column counts
+    as the name of a field, and is listed as unchecked. The exit status is 1 if there is a mistake.
+    """,
+    request=TrialRequest,
+    examples=(
+        "dlq rules test stop-acme -p orders",
+        "dlq rules test -f tenant=acme --look",
+        "dlq rules test -f match=@pattern.json --body message.json",
+        "dlq rules test --file rules.yaml --file cdk.json",
+    ),
+    read=read,
+)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import Reason
 from deadletter.failure.category import Category
+from deadletter.message.strict_json import Unreadable, read_json
 
 from .duration import seconds
 from .problem import Cause, Problem
@@ -27,7 +28,10 @@ from .verbs import PIPELINE, Asked
 if TYPE_CHECKING:
     from deadletter.routing.selection import Selection
 
-TENANT = ("context", "tenantId")
+CONTEXT = "context"
+"""Where rules see the fields of a message that the settings name."""
+
+TENANT = (CONTEXT, "tenantId")
 """Where rules see the customer whom a message is about."""
 
 
@@ -181,7 +185,7 @@ KEYS: Mapping[str, Key] = {
     "size": Key("bytes of body and attributes", (), _NUMBERS, number=_number),
 }
 
-OPEN_KEYS: Mapping[str, str] = {"body": "body", "attribute": "attributes", "field": "context"}
+OPEN_KEYS: Mapping[str, str] = {"body": "body", "attribute": "attributes", "field": CONTEXT}
 """Keys that are followed by a name, as `body.order.id`, and where rules see what they name."""
 
 BESIDE = ("text", "rule", "outcome", "by", "size")
@@ -229,6 +233,34 @@ def _key(name: str) -> Key:
         names = [*KEYS, *(f"{key}.NAME" for key in OPEN_KEYS)]
         raise Problem(_unknown("key", name, names), Cause.INPUT)
     return KEYS[name]
+
+
+def path_of(term: Term) -> tuple[str, ...]:
+    """Where rules see what a term is about; empty if they see it nowhere, or in several places."""
+    return _key(term.key).path
+
+
+def key_of(name: str) -> str:
+    """The key of what rules see under a dotted name: `tenant`, of `context.tenantId`."""
+    known = {".".join(key.path): each for each, key in KEYS.items() if key.path}
+    known["failure.fingerprint"] = "cause"
+    top, _, rest = name.partition(".")
+    opened = {top: key for key, top in OPEN_KEYS.items()}
+    return known.get(name) or (f"{opened[top]}.{rest}" if top in opened else name)
+
+
+def for_rules(typed: Iterable[str]) -> tuple[Term, ...]:
+    """The terms in these texts; Problem for one that a rule can't tell of a message."""
+    terms = tuple(map(term, typed))
+    for each in terms:
+        if each.key in KEYS and each.key not in RULE_KEYS:
+            names = ", ".join([*RULE_KEYS, *(f"{key}.NAME" for key in OPEN_KEYS)])
+            raise Problem(f"{each}: a rule knows no {each.key}. Allowed: {names}.", Cause.INPUT)
+    return terms
+
+
+RULE_KEYS = [name for name, key in KEYS.items() if key.path or name in ("cause", "match")]
+"""Keys of what a rule can tell of a message."""
 
 
 def _known(name: str, value: str, known: Sequence[str]) -> str:
@@ -385,9 +417,11 @@ def _range(one: Any, other: Any) -> list[Any] | None:
 
 def _pattern(text: str) -> dict[str, Any]:
     try:
-        pattern = json.loads(text)
-    except ValueError as error:
-        raise Problem(f"match= is not JSON ({error}): see docs/rules.md.", Cause.INPUT) from error
+        pattern = read_json(text)
+    except Unreadable as error:
+        raise Problem(
+            f"match= is not readable: {error}. See docs/rules.md.", Cause.INPUT
+        ) from error
     if not isinstance(pattern, dict):
         raise Problem("match= takes a JSON object: see docs/rules.md.", Cause.INPUT)
     return pattern
@@ -437,15 +471,18 @@ Places = Annotated[
 ]
 """A request's field: where messages lie, or what they wait for."""
 
-Terms = Annotated[
-    tuple[str, ...],
-    Asked(
-        f"KEY=VALUE, or != < > ~ (contains), commas for or. Keys: {', '.join(KEYS)},"
-        f" {', '.join(f'{key}.NAME' for key in OPEN_KEYS)}; repeatable.",
-        *(("--filter", "-f"), "TERM"),
-    ),
-]
+
+def _asked(keys: Iterable[str]) -> Asked:
+    names = ", ".join([*keys, *(f"{key}.NAME" for key in OPEN_KEYS)])
+    says = f"KEY=VALUE, or != < > ~ (contains), commas for or. Keys: {names}; repeatable."
+    return Asked(says, ("--filter", "-f"), "TERM")
+
+
+Terms = Annotated[tuple[str, ...], _asked(KEYS)]
 """A request's field: what messages have to meet, all of it."""
+
+RuleTerms = Annotated[tuple[str, ...], _asked(RULE_KEYS)]
+"""The same of what a rule can tell of a message."""
 
 All = Annotated[bool, Asked("All of them; else say which.", ("--all",))]
 """A request's field: that a person means all that there is."""

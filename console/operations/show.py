@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -11,9 +11,13 @@ from typing import Annotated
 
 from deadletter.replay.run import RunState
 
-from . import circuits, message, pipeline_settings, rule_history
+from . import causes, circuits, groups, message, pipeline_settings, rules
 from .answer import Answer
+from .audit_lines import AuditLine
+from .audit_trail import history
+from .causes import CauseRow
 from .circuits import CircuitRow
+from .groups import GroupsRequest, MessageGroup
 from .message import Extras, ShownMessage
 from .names import NameKind, known, only, taken_apart
 from .pipeline_settings import SettingsInForce
@@ -22,7 +26,7 @@ from .problem import Cause, Problem
 from .replay_page import page
 from .replay_report import RunAccount, report
 from .replay_runs import ReplayDetails, RunSwitch, details, is_at_rest, progress
-from .rule_history import ShownRule
+from .rules import ShownRule
 from .selection import Pipeline
 from .session import Session
 from .verbs import Asked, Verb
@@ -30,7 +34,7 @@ from .verbs import Asked, Verb
 
 @dataclass(frozen=True, kw_only=True)
 class ShowRequest:
-    """One message, run, rule, circuit or pipeline: all that is on record of it.
+    """One message, run, rule, circuit, cause or pipeline: all that is on record of it.
 
     A message has a time line: each failure, and what rules, runs and people did with it; then
     whether it was processed, with the record that says so, what comes next, and where it was not
@@ -50,7 +54,7 @@ class ShowRequest:
         str | None,
         Asked(
             "A message (message ID, current ID or business ID), a run, a rule, a circuit or a "
-            "pipeline; rule:NAME, run:NAME and so on if it is several.",
+            "pipeline; rule:NAME, run:NAME and so on if it is several; or cause:ID.",
             metavar="ANYTHING",
         ),
     ] = None
@@ -68,6 +72,19 @@ class ShowRequest:
         str | None,
         Asked("Write a run as one page with charts into a new file.", ("--html",), "FILE"),
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCause:
+    """A cause of failure in one pipeline: its messages, its state, and who has changed that."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    fingerprint: Annotated[str, "the whole fingerprint"]
+    state: Annotated[
+        CauseRow | None, "its hold, or who ended that; null unless it dominated within a day"
+    ]
+    group: Annotated[MessageGroup | None, "its messages that fail now; null without any"]
+    changes: Annotated[Sequence[AuditLine], "what people did about it, the newest first"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +105,9 @@ class Shown(Answer):
         Sequence[CircuitRow] | None,
         "the circuit, in each pipeline that has it; null otherwise",
     ] = None
+    causes: Annotated[
+        Sequence[ShownCause] | None, "the cause, in each pipeline that has it; null otherwise"
+    ] = None
     pipeline: Annotated[SettingsInForce | None, "the pipeline; null for another kind"] = None
 
 
@@ -101,6 +121,15 @@ def read(session: Session, request: ShowRequest) -> Shown:
     names = [each.name for each in chosen]
     typed = request.name or f"{NameKind.PIPELINE}:{app.pipeline(request.pipeline).name}"
     given, name = taken_apart(typed)
+    if given is NameKind.CAUSE:
+        shown = tuple(cause for each in names for cause in _causes(session, each, name))
+        if not shown:
+            raise Problem(
+                f"No cause {name!r} fails messages, or has dominated within a day: dlq groups "
+                "shows the known ones.",
+                Cause.ABSENT,
+            )
+        return Shown(**session.place, at=session.now, kind=given, name=name, causes=shown)
     found = known(session, app, name, names)
     kind = given or only(found, name)
     switch = None
@@ -114,7 +143,7 @@ def read(session: Session, request: ShowRequest) -> Shown:
         case NameKind.PIPELINE:
             return replace(said, pipeline=pipeline_settings.read(session, app, name))
         case NameKind.RULE:
-            return replace(said, rule=rule_history.show(session, request.pipeline, name))
+            return replace(said, rule=rules.show(session, request.pipeline, name))
         case NameKind.CIRCUIT:
             of = [name] if name in names else found.pipelines.get(kind, (request.pipeline,))
             rows = [circuits.show_circuit(session, pipeline, name) for pipeline in of]
@@ -122,6 +151,24 @@ def read(session: Session, request: ShowRequest) -> Shown:
     extras = Extras(body=request.body, look=request.look, logs=request.logs, rules=request.rules)
     return replace(said, message=message.shown(session, app, name, names, found, extras))
 
+
+def _causes(session: Session, pipeline: str, name: str) -> Iterator[ShownCause]:
+    """The causes of a pipeline whose fingerprints begin so."""
+    answer = groups.read(session, GroupsRequest(pipelines=(pipeline,), terms=(f"cause={name}",)))
+    prefix = name.lower()
+    states = {row.fingerprint: row for row in answer.causes if row.fingerprint.startswith(prefix)}
+    failing = {group.name: group for group in answer.groups if group.name.startswith(prefix)}
+    for fingerprint in dict.fromkeys((*states, *failing)):
+        yield ShownCause(
+            pipeline,
+            fingerprint,
+            states.get(fingerprint),
+            failing.get(fingerprint),
+            history(session, causes.target(fingerprint), (pipeline,), _MOST_CHANGES),
+        )
+
+
+_MOST_CHANGES = 20
 
 _RUN = re.compile(r"[0-9a-f]{4,16}")
 """The id of a run, or its first characters."""
@@ -174,6 +221,7 @@ VERB = Verb(
         "dlq show 4f0c1b --html report.html",
         "dlq show rule:stop-acme",
         "dlq show circuit:hooks.acme.example",
+        "dlq show cause:9c1f08e2",
         "dlq show orders --json --query pipeline.policy",
     ],
     read=read,

@@ -25,7 +25,7 @@ class Asked:
     names     the option, as ("--rate",) or ("--filter", "-f"); empty for what needs no name
     metavar   what stands for its value in help; empty for a yes or no
     least     the smallest number that is taken, and `most` the greatest
-    reads     whether what is typed names a file, whose text is the value
+    reads     whether what is typed names a file: the value is its text, or a TextFile
     """
 
     says: str
@@ -38,6 +38,14 @@ class Asked:
 
 PIPELINE = Asked("The pipeline that is meant; lists take several.", ("--pipeline", "-p"), "NAME")
 """The option of every command about pipelines; it stands before or after the command's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file as it was typed, and its text."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +79,12 @@ class Verb:
     reasoned  whether a change has a reason at all, because it has a row of the audit table
     read      the answer to a request
     prepare   the plan of a request; it changes nothing
-    question  the plan as sentences, for a person to agree to; None for what is done at once, and
-              no sentence if nothing is to be changed
+    question  the plan as sentences, for a person to agree to, or none if nothing would change; None
+              for what is done at once
     commit    does what the plan says, for a reason; the answer
     trial     what --dry-run says besides the question
-    severe    whether a request can't be undone, so that the app's name has to be typed; None if
-              none of its requests is so
+    severe    whether a plan can't be undone, so that the app's name has to be typed; None if none
+              of its plans is so
     plans     whether --dry-run says more than the question
     says      its help, where several verbs have one request
     """
@@ -119,8 +127,8 @@ class Verb:
             yield AskedField(field.name, asked, kind, repeats, default, required)
 
 
-def always(_request: Any) -> bool:
-    """Of a verb of which no request can be undone."""
+def always(_plan: Any) -> bool:
+    """Of a verb of which nothing can be undone."""
     return True
 
 

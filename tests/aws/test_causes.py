@@ -18,7 +18,6 @@ from deadletter.failure.causes import (
     HOLD,
     CausesUnavailable,
     FailedTry,
-    ParkedCause,
     Second,
     bucket_of,
 )
@@ -188,12 +187,10 @@ def test_a_person_decides_whoever_counts_meanwhile(dynamodb: Any) -> None:
     operator, consumer = process(dynamodb), process(dynamodb)
     operator.read()
     consumer.count([failures(1, first=99)], NOW)
-    word = ParkedCause(NOW + 60.0, "arn:me", "lost anyway")
-    assert operator.change(lambda causes: causes.parking(CAUSE, word), NOW).parked == {CAUSE: word}
+    mended = operator.change(lambda causes: causes.mending(CAUSE, "arn:me", "fixed", NOW), NOW)
+    assert (mended.held(NOW), mended.counts) == ({}, {})
     after, begun = consumer.count([failures(1, first=100)], NOW)
-    assert (after.parked, after.held(NOW), begun) == ({CAUSE: word}, {}, ())
-    retried = operator.change(lambda causes: causes.mending(CAUSE, "arn:me", "fixed", NOW), NOW)
-    assert (retried.parked, retried.counts) == ({}, {})
+    assert (after.holds[CAUSE].mended_by, after.held(NOW), begun) == ("arn:me", {}, ())
 
 
 @pytest.mark.parametrize(

@@ -58,20 +58,18 @@ TYPED: dict[str, tuple[str, ...]] = {
     "dlq circuit open": ("circuit", "open", *SAID, "--expires", "1h", "--yes"),
     "dlq circuit close": ("circuit", "close", *SAID, "--expires", "1h", "--yes"),
     "dlq circuit release": ("circuit", "release", *SAID, "--yes"),
-    "dlq cause park": ("cause", "park", CAUSE, *SAID, "--yes"),
     "dlq endpoint add": (
         *("endpoint", "add", "new", "--url", URL, "--secret", SECRET, *SAID, "--yes"),
     ),
     "dlq endpoint disable": ("endpoint", "disable", "acme", *SAID, "--yes"),
     "dlq rules add": (
-        *("rules", "add", "new", "--tenant", "a", "--action", "hold", *SAID),
+        *("rules", "add", "new", "-f", "tenant=a", "--action", "hold", *SAID),
         *("--expires", "1h", "--yes"),
     ),
-    "dlq rules enable": ("rules", "enable", "off", *SAID, "--yes"),
     "dlq rules disable": ("rules", "disable", "on", *SAID, "--yes"),
     "dlq rules remove": ("rules", "remove", "on", *SAID, "--yes"),
     "dlq rules undo": ("rules", "undo", "edited", *SAID, "--yes"),
-    "dlq rules import": ("rules", "import", "{rules}", *BECAUSE, "--yes"),
+    "dlq rules apply": ("rules", "apply", "{rules}", *SAID, "--yes"),
 }
 
 AUTO = ("retry", "--auto", *SAID, "--yes")
@@ -90,7 +88,7 @@ LOOKS = [
     ("endpoint", "list"),
     ("endpoint", "add", "acme", "--post", "--dry-run"),
     ("rules", "list"),
-    ("rules", "test", "--tenant", "acme"),
+    ("rules", "test", "-f", "tenant=acme"),
     ("audit",),
 ]
 
@@ -240,7 +238,6 @@ def stage(
     causes.count([Second(now, 25, tries)], now)
     assert dlq("circuit", "open", *SAID, "--expires", "1h", "--yes").exit_code == Exit.DONE
     cloud.rule("on", tenantId="a", action="HOLD")
-    cloud.rule("off", tenantId="b", action="HOLD", enabled=False)
     rules = tmp_path / "rules.json"
     rule = {"pipeline": "orders", "tenantId": "c", "action": "QUARANTINE"}
     rules.write_text(json.dumps([{**rule, "rule_id": name} for name in ("one", "two")]))
@@ -360,7 +357,7 @@ def test_a_change_is_recorded_with_who_what_and_why_and_how_it_ended_or_is_not_m
     begun = [row for row in rows if not row["sk"].endswith("#end")]
     ends = {row["sk"].removesuffix("#end"): row for row in rows if row["sk"].endswith("#end")}
     # A file of two rules makes two changes.
-    assert len(begun) == (2 if command == "dlq rules import" else 1)
+    assert len(begun) == (2 if command == "dlq rules apply" else 1)
     caller = boto3.client("sts", REGION).get_caller_identity()
     for row in begun:
         assert row["pk"] == f"#by#{caller['UserId']}"
@@ -405,7 +402,7 @@ def test_of_a_file_no_rule_is_written_unless_all_are_recorded(
 ) -> None:
     refusing(monkeypatch, allowed=1)
     before = stage.everything()
-    assert stage.type(TYPED["dlq rules import"]).exit_code == Exit.UNREACHABLE
+    assert stage.type(TYPED["dlq rules apply"]).exit_code == Exit.UNREACHABLE
     assert stage.everything() == before
 
 

@@ -292,6 +292,25 @@ def test_the_next_run_does_what_show_says(
         assert where_it_is(cloud) == OF_A_FRESH_LETTER[rules]
 
 
+def test_a_rule_on_a_cause_parks_its_messages_although_the_cause_is_held(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", settings=SETTINGS, dedicated=["vip"])
+    story = Story(cloud)
+    sudden(story)
+    assert told(dlq, story.id)["action"] == "REDRIVE"
+    said = ("--reason", "the producer is wrong", "--expires", "24h", "--yes")
+    about = ("--action", "QUARANTINE", "-f", f"cause={SUDDEN[:8]}")
+
+    added = dlq("rules", "add", "lost", *about, *said)
+    now = told(dlq, story.id)
+    run_of(cloud, SETTINGS)
+
+    assert "Matches 1 of 1 message here now" in added.stdout, added.output
+    assert (now["action"], now["reason"], now["rule"]) == ("PARK", "QUARANTINED", "lost")
+    assert where_it_is(cloud) == "orders-parking-default"
+
+
 def test_what_the_ledger_does_not_keep_is_not_guessed(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=SETTINGS, dedicated=["vip"])
     story = Story(cloud)
@@ -525,7 +544,7 @@ def test_each_act_of_a_rule_a_run_or_a_person_is_a_line(
 ) -> None:
     cloud.deploy("orders", settings={"consumer_library": True}, context=["tenantId"])
     said = ("--reason", "prices are wrong", "--yes")
-    added = ("rules", "add", "stop", "--tenant", "a", "--action", "quarantine", *said)
+    added = ("rules", "add", "stop", "-f", "tenant=a", "--action", "quarantine", *said)
     now = time.time()
     cloud.failed("orders", ORIGIN, at=now - 900)
     cloud.failed("orders", ORIGIN, at=now - 600, attempt=1, sent_at=int(now - 700),

@@ -261,6 +261,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("show", "{run}"),
         ("show", "rule:shown"),
         ("show", "circuit:orders"),
+        ("show", f"cause:{CAUSE[:8]}"),
     ],
     "dlq flow": [("flow", "orders")],
     "dlq groups": [
@@ -293,21 +294,24 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq run resume": [("run", "resume", "{run}", *DECIDED)],
     "dlq run abort": [("run", "abort", "{run}", *DECIDED)],
     "dlq run reject": [("run", "reject", "{other}", *DECIDED)],
-    "dlq rules list": [("rules", "list")],
-    "dlq rules export": [("rules", "export")],
-    "dlq rules test": [("rules", "test", "--tenant", "{tenant}", *PIPELINE)],
-    "dlq rules add": [
-        ("rules", "add", "{fresh}", "--action", "default", "--tenant", "t", *PIPELINE, *SAID)
+    "dlq rules list": [("rules", "list"), ("rules", "list", "--yaml")],
+    "dlq rules test": [
+        ("rules", "test", "-f", "tenant={tenant}", *PIPELINE),
+        ("rules", "test", "-f", "tenant={tenant}", *PIPELINE, "--look"),
+        ("rules", "test", "--file", "{folder}/both.json"),
     ],
-    "dlq rules import": [
-        ("rules", "import", "{folder}/both.json", "--yes"),
-        ("rules", "import", "{folder}/one.json", "--prune", "--confirm", "deadletter"),
+    "dlq rules add": [
+        ("rules", "add", "{fresh}", "--action", "default", "-f", "tenant=t", *PIPELINE, *SAID)
+    ],
+    "dlq rules apply": [
+        ("rules", "apply", "{folder}/both.json", *DECIDED),
+        (
+            *("rules", "apply", "{folder}/one.json", "--reason", "a test"),
+            *("--prune", "--confirm", "deadletter"),
+        ),
     ],
     "dlq rules disable": [
         ("rules", "disable", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
-    ],
-    "dlq rules enable": [
-        ("rules", "enable", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
     ],
     "dlq rules remove": [
         ("rules", "remove", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
@@ -323,7 +327,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq circuit open": [("circuit", "open", *PIPELINE, *SAID)],
     "dlq circuit close": [("circuit", "close", "broken", *PIPELINE, *SAID)],
     "dlq circuit release": [("circuit", "release", "broken", *PIPELINE, *DECIDED)],
-    "dlq cause park": [("cause", "park", CAUSE, *PIPELINE, *DECIDED)],
     "dlq endpoint list": [("endpoint", "list")],
     "dlq endpoint disable": [("endpoint", "disable", "{tenant}", *DECIDED)],
     "dlq endpoint add": [
@@ -342,8 +345,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("retry", "--in", "run:{run}", "--again", *PIPELINE, "--hold", *DECIDED),
         ("retry", "--auto", *PIPELINE, *DECIDED),
     ],
-    # Its letter was left over when it was aborted.
-    "dlq rules lint": [("rules", "lint", "{folder}/both.json")],
     "dlq help": [("help", "policies")],
     "dlq init": [("init", "--file", "{folder}/cdk.json")],
 }
@@ -451,7 +452,7 @@ def test_a_change_is_read_back_with_its_author_and_nobody_can_record_one_for_ano
 REFUSED = [
     (("DlqReader",), "dlq rules add"),
     (("DlqReader",), "dlq rules disable"),
-    (("DlqReader",), "dlq rules import"),
+    (("DlqReader",), "dlq rules apply"),
     (("DlqReader",), "dlq retry"),
     (("DlqReader",), "dlq circuit open"),
     (("DlqReader",), "dlq endpoint add"),

@@ -173,7 +173,7 @@ def test_a_rule_changed_by_dlq_is_one_change_and_one_changed_elsewhere_another(
     orders: Deployed, rule_id: str
 ) -> None:
     said = ("--reason", "a test", "--expires", "1h", "--yes")
-    rule = ("--tenant", "t-1", "--action", "hold", "--pipeline", "orders")
+    rule = ("-f", "tenant=t-1", "--action", "hold", "--pipeline", "orders")
     orders.dlq("rules", "add", rule_id, *rule, *said)
     until(orders, rule_id, "VALID")
     orders.aws("dynamodb").update_item(
@@ -206,7 +206,7 @@ def test_an_edit_reaches_letters_that_wait_and_a_slip_is_taken_back(
     tenant = f"t-{uuid.uuid4().hex[:8]}"
     orders.register(tenant, receiver.url(tenant))
     said = ("--pipeline", "orders", "--reason", "a test", "--yes")
-    add = ("rules", "add", rule_id, "--tenant", tenant, *said, "--expires", "1h")
+    add = ("rules", "add", rule_id, "-f", f"tenant={tenant}", *said, "--expires", "1h")
 
     def lanes() -> list[str]:
         """The lanes of this tenant's letters."""
@@ -224,15 +224,13 @@ def test_an_edit_reaches_letters_that_wait_and_a_slip_is_taken_back(
     for kind in ("freed", "kept"):
         orders.send(event(tenant, kind=kind), "Dlq")
     after_runs([f"rule:{rule_id}"] * 2, "both letters are held")
-    kept = '{"body": {"kind": ["kept"]}}'
-    orders.dlq(*add, "--action", "hold", "--pattern", kept, "--replace")
+    orders.dlq(*add, "--action", "hold", "-f", "body.kind=kept", "--replace")
     ruled()
     after_runs([f"rule:{rule_id}"], "the letter that is not held any more has left")
 
     # A delay that was mistyped counts from when the letter began to wait, once it is undone.
-    delayed = (*add, "--action", "delayed_redrive", "--replace")
-    orders.dlq(*delayed, "--delay", "2h")
-    orders.dlq(*delayed, "--delay", "20h")
+    for delay in ("2h", "20h"):
+        orders.dlq(*add, "--action", f"delayed_redrive={delay}", "--replace")
     ruled()
     orders.send(event(tenant, kind="kept"), "Dlq")
     delay = f"delay:{rule_id}"

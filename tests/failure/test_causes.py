@@ -24,7 +24,6 @@ from deadletter.failure.causes import (
     CauseHold,
     Causes,
     FailedTry,
-    ParkedCause,
     Second,
     bucket_of,
     cause_of,
@@ -209,17 +208,6 @@ def test_a_cause_held_within_a_day_is_held_again_whatever_was_in_the_hour_before
     assert traffic.run(5, share=1.0).hold is None
 
 
-def test_while_a_person_lets_letters_be_parked_no_hold_begins() -> None:
-    traffic = Traffic().run(3_600).run(5, share=1.0)
-    word = ParkedCause(traffic.now + 100, "arn:me", "they are lost anyway")
-    traffic.causes = traffic.causes.parking(CAUSE, word)
-    assert traffic.hold is None
-    assert traffic.run(99, share=1.0).hold is None
-    assert traffic.causes.is_parked(CAUSE, traffic.now)
-    traffic.now += 1
-    assert not traffic.causes.is_parked(CAUSE, traffic.now)
-
-
 def test_a_cause_that_a_person_mended_is_counted_anew() -> None:
     traffic = Traffic().run(3_600).run(120, share=1.0)
     mended = traffic.causes.mending(CAUSE, "arn:me", "fixed", traffic.now)
@@ -250,8 +238,6 @@ def test_a_failure_while_its_cause_dominated_is_excused_later_too(at: float, exc
     assert causes.excuses(failed(at=at), 3_000.0) is excused
     # While it is held, it excuses older failures too.
     assert causes.excuses(failed(at=at), 1_999.0)
-    word = ParkedCause(3_001.0, "arn:me", "lost anyway")
-    assert not replace(causes, parked={"f1": word}).excuses(failed(at=at), 3_000.0)
 
 
 @pytest.mark.parametrize(

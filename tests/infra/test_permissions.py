@@ -327,12 +327,6 @@ LOOK_INTO = {"dead letters": {"sqs:ReceiveMessage", "sqs:ChangeMessageVisibility
 # One statement for both: a DLQ is also asked which queues it serves.
 WEIGH = {"weighed queues": {"sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"}}
 LIST_RULES = {"table Rules": {"dynamodb:Scan"}}
-TRY_RULES = {
-    **LIST_RULES,
-    "routers": {"lambda:GetFunctionConfiguration"},
-    # Through the library's ledger.
-    "table Letters": {"dynamodb:BatchGetItem"},
-}
 # What the failure records say of a rule.
 RECORDS = {
     **WEIGH,
@@ -405,10 +399,6 @@ DECIDE_RUN = {
         "replay machines": {"states:SendTaskSuccess"},
     },
 }
-DECIDE_CAUSE = {
-    "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem"}},
-    "CircuitOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
-}
 
 # What it takes to see how things stand.
 SEE_STATUS = {
@@ -463,6 +453,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             **WEIGH,
             "main queues": {"sqs:GetQueueAttributes"},
             "table Letters/index/lanes": {"dynamodb:Query"},
+            # Of a cause.
+            "table Letters/index/causes": {"dynamodb:Query"},
             # Of endpoints too, where the ledger does not name them as they are.
             **SEE_CIRCUITS,
             # All of them, where a rule is shown.
@@ -606,7 +598,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq circuit open": HOLD_CIRCUIT,
     "dlq circuit close": HOLD_CIRCUIT,
     "dlq circuit release": HOLD_CIRCUIT,
-    "dlq cause park": DECIDE_CAUSE,
     "dlq endpoint list": {"DlqReader": {**SEE, "table Endpoints": {"dynamodb:Scan"}}},
     "dlq endpoint add": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
@@ -623,30 +614,18 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq rules list": {
         "DlqReader": {**SEE, **LIST_RULES, "table Letters": {"dynamodb:Query"}},
     },
-    # Beside a queue it is tried on parked letters, or on those that wait.
+    # With --look it is tried on messages of the DLQs, on the parked, and on those that wait.
     "dlq rules test": {
-        "DlqReader": {
-            **SEE,
-            **TRY_RULES,
-            **RECORDS,
-        },
+        "DlqReader": {**SEE, **RECORDS, "table Rules": {"dynamodb:Query"}},
         **BODIES,
     },
-    "dlq rules lint": {},
     "dlq help": {},
-    "dlq rules export": {"DlqReader": {**SEE, **LIST_RULES}},
     "dlq rules add": {
         "DlqReader": {**SEE, **LIST_RULES, **RECORDS},
         "RuleEditor": {"table Rules": {"dynamodb:PutItem"}},
     },
     "dlq rules disable": {
-        # Query: the pipeline is found by the rule's id.
-        "DlqReader": {**SEE, "table Rules": {"dynamodb:Scan", "dynamodb:Query"}},
-        "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
-    },
-    "dlq rules enable": {
-        # Query: the pipeline is found by the rule's id.
-        "DlqReader": {**SEE, "table Rules": {"dynamodb:Scan", "dynamodb:Query"}},
+        "DlqReader": {**SEE, "table Rules": {"dynamodb:Query"}},
         "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
     },
     "dlq rules undo": {
@@ -661,7 +640,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {**SEE, "table Rules": {"dynamodb:Query"}},
         "RuleEditor": {"table Rules": {"dynamodb:DeleteItem"}},
     },
-    "dlq rules import": {
+    "dlq rules apply": {
         "DlqReader": {**SEE, **LIST_RULES},
         "RuleEditor": {"table Rules": {"dynamodb:PutItem", "dynamodb:DeleteItem"}},
     },

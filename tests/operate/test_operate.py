@@ -81,7 +81,7 @@ def put_letters(team: PlatformTeam, _: str) -> None:
         (HOLD, WAITING, "hold", "HOLD"),
     ):
         why = ["--reason", "half a body", "--expires", "never", "--yes"]
-        team.dlq("rules", "add", rule, "--tenant", tenant, "--action", action, *why)
+        team.dlq("rules", "add", rule, "-f", f"tenant={tenant}", "--action", action, *why)
         team.letter(tenant)
         # A rule is in effect within a minute: a run before would send the letter.
         until(partial(decides, team, decision), f"{rule} is in effect")
@@ -170,7 +170,7 @@ def nothing_is_left(team: PlatformTeam, _: str) -> None:
 
 
 def lives_in_both_accounts(team: PlatformTeam, output: str) -> None:
-    rules = json.loads(team.dlq("rules", "export", account=THERE))
+    rules = json.loads(team.dlq("rules", "list", "--yaml", "--json", account=THERE))["file"]
     assert {rule["rule_id"] for rule in rules} == {"stop-acme", HOLD}
     register(team, THERE)
     heals(team, THERE)

@@ -16,7 +16,6 @@ from deadletter.failure.causes import (
     Causes,
     CausesUnavailable,
     FailedTry,
-    ParkedCause,
     Second,
     bucket_of,
 )
@@ -194,13 +193,6 @@ def test_a_new_cause_parks_no_first_receive_and_a_known_one_does() -> None:
     assert not process.causes.may_park("bad", 1)
     process.clock.advance(BUCKET)
     assert process.causes.may_park("bad", 1)
-    # A person has decided.
-    parked = {"worse": ParkedCause(process.clock.now + 600, "ann", "lost anyway")}
-    process.row.causes = replace(process.row.causes, parked=parked)
-    process.clock.advance(BETWEEN_WRITES - 1)
-    assert not process.causes.may_park("worse", 1)
-    process.clock.advance(1)
-    assert process.causes.may_park("worse", 1)
 
 
 def test_a_message_of_a_new_cause_comes_back_by_the_queues_own_time_and_is_parked_then() -> None:

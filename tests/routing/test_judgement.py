@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, State
 from deadletter.contract import Body, Reason
-from deadletter.failure.causes import CauseHold, Causes, ParkedCause
+from deadletter.failure.causes import CauseHold, Causes
 from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow
@@ -754,19 +754,6 @@ def test_a_letter_that_fails_once_more_after_it_was_spared_is_parked_as_ever() -
     last = failed(category=Category.SCHEMA, fingerprint="bad", attempt=4)
     case = spared(replace(PLAIN_CASE, row=LedgerRow((failed(attempt=3), last))))
     case = replace(case, stamp=replace(case.stamp, attempt=4, base=4))
-    assert judge(case) == Park(
-        Reason.PERMANENT,
-        "last failure was of category schema; it last failed with KeyError",
-        category="schema",
-    )
-
-
-def test_a_person_may_have_letters_parked_that_failed_while_their_cause_dominated() -> None:
-    parked = {"bad": ParkedCause(NOW + 60, "arn:me", "lost anyway")}
-    case = replace(spared(schema_failed(PLAIN_CASE)), causes=Causes(parked=parked))
-    assert isinstance(judge(case), Redrive)
-    last = failed(category=Category.SCHEMA, fingerprint="bad")
-    case = replace(case, row=LedgerRow((last,)))
     assert judge(case) == Park(
         Reason.PERMANENT,
         "last failure was of category schema; it last failed with KeyError",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from deadletter.contract import DAY, Reason, run_lane
-from deadletter.failure.causes import CauseHold, Causes, ParkedCause
+from deadletter.failure.causes import CauseHold, Causes
 from deadletter.failure.failure import Category
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow
@@ -276,13 +276,6 @@ def test_the_plan_has_settled_what_would_park_the_letter_otherwise(
 ) -> None:
     decision = verdict_on(replayed(stamp), Books(rows_={"o1": row})).decision
     assert isinstance(decision, Redrive)
-
-
-def test_a_person_who_parks_a_cause_means_no_failure_from_before_the_run() -> None:
-    before = LedgerRow((failed(attempt=2, category=Category.SCHEMA),))
-    parked = Causes(parked={"f1": ParkedCause(NOW + 60, "arn:me", "lost anyway")})
-    books = Books(rows_={"o1": before}, causes_=parked)
-    assert isinstance(verdict_on(replayed(), books).decision, Redrive)
 
 
 STOPPED: list[tuple[Books, Letter, Any]] = [

@@ -547,6 +547,28 @@ def test_a_letter_whose_cause_dominates_goes_back_and_its_life_is_spared() -> No
     assert (verdict.stamp.attempt, verdict.stamp.base, verdict.stamp.spared) == (3, 2, 3)
 
 
+@each_row(("prefix", "parks"), [("f1", True), ("f", True), ("f2", False)])
+def test_a_rule_on_a_cause_parks_its_letters_although_the_cause_is_held(
+    prefix: str, parks: bool
+) -> None:
+    """It is a person's word about the cause, of which digits are enough."""
+    books = Books(
+        items_=[
+            {
+                "rule_id": "stop",
+                "pipeline": "orders",
+                "action": "QUARANTINE",
+                "pattern": {"failure": {"fingerprint": [{"prefix": prefix}]}},
+            }
+        ],
+        rows_={"m1": LedgerRow((failed(),))},
+        causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9)}),
+    )
+    decision = decision_on(Question(letter(message_id="m1")), books)
+    parked = Park(Reason.QUARANTINED, "rule stop says QUARANTINE", "stop")
+    assert decision == parked if parks else isinstance(decision, Redrive)
+
+
 def test_a_letter_that_waited_keeps_the_lives_that_were_spared_meanwhile() -> None:
     """Its own stamp is that of its last send; it would be parked for a life that did not count."""
     last = LedgerRow((failed(attempt=2, category=Category.SCHEMA),))

@@ -21,7 +21,6 @@ from deadletter.failure.causes import (
     CauseHold,
     Causes,
     CausesUnavailable,
-    ParkedCause,
     Second,
     Stretch,
     bucket_of,
@@ -184,7 +183,6 @@ def to_json(causes: Causes) -> str:
         if stretch is None
         else {**asdict(stretch), "letters": sorted(stretch.letters)},
         "holds": {cause: asdict(hold) for cause, hold in causes.holds.items()},
-        "parked": {cause: asdict(word) for cause, word in causes.parked.items()},
     }
     return json.dumps({name: value for name, value in data.items() if value})
 
@@ -223,10 +221,6 @@ def _causes(data: Mapping[str, Any]) -> Causes:
                 str(hold["reason"]),
             )
             for cause, hold in data.get("holds", {}).items()
-        },
-        parked={
-            cause: ParkedCause(_time(word["until"]), str(word["by"]), str(word["reason"]))
-            for cause, word in data.get("parked", {}).items()
         },
     )
 

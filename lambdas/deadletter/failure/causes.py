@@ -45,9 +45,6 @@ MEMORY = 1.0 * DAY
 """Seconds after a hold in which its cause is held again as soon as it dominates: the hour before
 says nothing of it then, since it was not parked for."""
 
-PARKED_FOR = 1.0 * DAY
-"""Seconds for which a person's decision to park for a cause stands."""
-
 MOST_CAUSES = 8
 """Causes that are counted at once; a cause with a tenth of all outcomes is among the largest."""
 
@@ -122,15 +119,6 @@ class CauseHold:
 
 
 @dataclass(frozen=True, slots=True)
-class ParkedCause:
-    """A person's decision, valid until `until`: letters are parked for this cause as ever."""
-
-    until: float
-    by: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Causes:
     """What is known of the causes of failure in one pipeline.
 
@@ -138,21 +126,17 @@ class Causes:
     counts   those that failed, by cause and bucket
     stretch  the outcomes that one cause leads, if any does
     holds    the causes for which parking has stopped, and those of the day before
-    parked   the causes that a person lets be parked
     """
 
     totals: Mapping[int, int] = field(default_factory=dict)
     counts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     stretch: Stretch | None = None
     holds: Mapping[str, CauseHold] = field(default_factory=dict)
-    parked: Mapping[str, ParkedCause] = field(default_factory=dict)
 
     def hold_of(self, cause: str, now: float) -> CauseHold | None:
         """The hold of a cause that suddenly dominates; None if its letters are parked as ever."""
         hold = self.holds.get(cause)
-        if hold is None or now >= hold.until or self.is_parked(cause, now):
-            return None
-        return hold
+        return None if hold is None or now >= hold.until else hold
 
     def held(self, now: float) -> dict[str, CauseHold]:
         """All causes that are held now."""
@@ -160,33 +144,25 @@ class Causes:
             cause: hold for cause in self.holds if (hold := self.hold_of(cause, now)) is not None
         }
 
-    def is_parked(self, cause: str, now: float) -> bool:
-        """Whether a person has decided that letters are parked for the cause."""
-        word = self.parked.get(cause)
-        return word is not None and now < word.until
-
     def is_new(self, cause: str, now: float) -> bool:
         """Whether the cause is not known from before the last five to ten minutes.
 
-        Such a one may be about to dominate. A person's decision makes it a known one.
+        Such a one may be about to dominate.
         """
         count = self.counts.get(cause, {})
-        was_there = any(n for number, n in count.items() if number < bucket_of(now) - 1)
-        return not was_there and not self.is_parked(cause, now)
+        return not any(n for number, n in count.items() if number < bucket_of(now) - 1)
 
     def is_settled(self, cause: str, now: float) -> bool:
         """Whether the next failures cannot change how letters of the cause are treated."""
-        if self.is_parked(cause, now) or self.hold_of(cause, now) is not None:
-            return True
-        return not self._may_be_sudden(cause, now, now)
+        return self.hold_of(cause, now) is not None or not self._may_be_sudden(cause, now, now)
 
     def excuses(self, failure: Failure, now: float) -> bool:
         """Whether a failure happened while its cause dominated: it parks no letter later either.
 
-        While the cause is held it excuses older failures too. A person may decide otherwise.
+        While the cause is held it excuses older failures too.
         """
         hold = self.holds.get(failure.fingerprint)
-        if hold is None or self.is_parked(failure.fingerprint, now):
+        if hold is None:
             return False
         return now < hold.until or hold.since - WINDOW <= failure.at <= hold.until
 
@@ -212,14 +188,13 @@ class Causes:
             ),
             stretch=stretch,
             holds={k: hold for k, hold in self.holds.items() if now < hold.until + MEMORY},
-            parked={k: word for k, word in self.parked.items() if now < word.until},
         )
         return counted._renewed(seconds, now)
 
     def judged(self, now: float) -> Causes:
         """The causes with a hold for the one that suddenly dominates."""
         stretch = self.stretch
-        if stretch is None or not stretch.dominates or self.is_parked(stretch.cause, now):
+        if stretch is None or not stretch.dominates:
             return self
         if not self._may_be_sudden(stretch.cause, stretch.since, now):
             return self
@@ -227,10 +202,6 @@ class Causes:
             return self
         begun = CauseHold(now, now + HOLD, stretch.error_type)
         return replace(self, holds={**self.holds, stretch.cause: begun})
-
-    def parking(self, cause: str, word: ParkedCause) -> Causes:
-        """The causes after a person decided to park for this one."""
-        return replace(self, parked={**self.parked, cause: word})
 
     def mending(self, cause: str, by: str, reason: str, now: float) -> Causes:
         """The causes after a person mended this one: its letters are tried, it is counted anew."""
@@ -242,7 +213,6 @@ class Causes:
             counts={key: count for key, count in self.counts.items() if key != cause},
             stretch=None if self.stretch and self.stretch.cause == cause else self.stretch,
             holds={**self.holds, **mended},
-            parked={key: word for key, word in self.parked.items() if key != cause},
         )
 
     def _renewed(self, seconds: Sequence[Second], now: float) -> Causes:

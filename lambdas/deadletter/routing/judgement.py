@@ -147,13 +147,8 @@ class Case:
     def counts(self, failure: Failure) -> bool:
         """Whether a failure may park the letter: not if its cause suddenly dominated then.
 
-        A person may decide that letters are parked for the cause all the same. In a replay run
-        only the run's own failures count.
+        In a replay run only the run's own failures count.
         """
-        if self.replay and failure.attempt < self.stamp.spared:
-            return False
-        if self.causes.is_parked(failure.fingerprint, self.now):
-            return True
         is_spared = failure.attempt < self.stamp.spared
         return not is_spared and not self.causes.excuses(failure, self.now)
 

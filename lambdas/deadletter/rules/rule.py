@@ -279,6 +279,7 @@ def _check_reach(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline) -> Non
     if acts and breadth is None and not was_valid and is_broad(compiled, pipeline):
         raise RuleRefused(
             f"{rule.action} of every message, or nearly, needs the column breadth = all"
+            " (dlq rules add --all)"
         )
 
 

@@ -23,7 +23,7 @@ from tests.console.command_lines import parse
 
 PAGE = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
 
-RULE = ("--tenant", "a", "--action", "hold", "--reason", "noise", "--expires", "1h", "--yes")
+RULE = ("-f", "tenant=a", "--action", "hold", "--reason", "noise", "--expires", "1h", "--yes")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def changed(cloud: Any, ago: float, **facts: Any) -> None:
     at = round(time.time() - ago, 3)
     row = {
         "pk": "#by#AROA:ann", "sk": f"{at:014.3f}#x", "pipeline": "orders", "happened": at,
-        "command": "cause park", "target": "cause f1", "why": "a test",
+        "command": "retry", "target": "cause f1", "why": "a test",
         "who": "arn:aws:sts::123456789012:assumed-role/OnCall/ann", **facts,
     }  # fmt: skip
     end = {name: row[name] for name in ("pk", "pipeline")}
@@ -162,9 +162,9 @@ def test_what_belongs_to_all_pipelines_is_shown_with_each(orders: Any, dlq: Any)
     changed(orders, 60, pipeline="*", command="endpoint disable", target="endpoint acme/default")
     changed(orders, 50, pipeline="invoices", command="circuit open", target="circuit invoices")
     changed(orders, 40)
-    assert commands(asked(dlq)) == ["cause park", "circuit open", "endpoint disable"]
+    assert commands(asked(dlq)) == ["retry", "circuit open", "endpoint disable"]
     assert commands(asked(dlq, "invoices")) == ["circuit open", "endpoint disable"]
-    assert commands(asked(dlq, "--pipeline", "orders")) == ["cause park", "endpoint disable"]
+    assert commands(asked(dlq, "--pipeline", "orders")) == ["retry", "endpoint disable"]
 
 
 def test_changes_are_chosen_by_caller_command_and_time(orders: Any, dlq: Any) -> None:
@@ -176,11 +176,11 @@ def test_changes_are_chosen_by_caller_command_and_time(orders: Any, dlq: Any) ->
         ("-f by=BOB", ["run abort"]),
         ("-f by~oncall/b", ["run abort"]),
         ("-f by=bo", []),
-        ("-f by=bob,ann", ["run abort", "cause park"]),
+        ("-f by=bob,ann", ["run abort", "retry"]),
         ("-f by=bob -f text~park", []),
         ("-f text~ABORT", ["run abort"]),
-        ("-f text~f1", ["run abort", "cause park"]),
-        ("", ["run abort", "cause park"]),
+        ("-f text~f1", ["run abort", "retry"]),
+        ("", ["run abort", "retry"]),
         ("-f since=30d -f until=8d", ["retry"]),
     ):
         assert commands(asked(dlq, *chosen.split())) == found, chosen
@@ -241,7 +241,7 @@ def test_a_removed_pipeline_has_its_history_and_a_mistyped_one_is_refused(
     orders: Any, dlq: Any
 ) -> None:
     changed(orders, 60, pipeline="gone")
-    assert commands(asked(dlq, "gone")) == ["cause park"]
+    assert commands(asked(dlq, "gone")) == ["retry"]
     done = dlq("audit", "ordres")
     assert done.exit_code == Exit.ABSENT
     assert "no pipeline 'ordres': it has invoices, orders" in done.stderr
@@ -252,7 +252,7 @@ def test_a_change_without_an_end_and_one_that_failed_say_so(orders: Any, dlq: An
     rows = orders.dynamodb.scan(TableName="audit")["Items"]
     [end] = [row for row in rows if row["sk"]["S"].endswith("#end")]
     orders.put("audit", {**end, "outcome": {"S": "failed"}, "error": {"S": "AccessDenied"}})
-    assert "cause park: cause f1 of orders (failed: AccessDenied)" in dlq("audit").stdout
+    assert "retry: cause f1 of orders (failed: AccessDenied)" in dlq("audit").stdout
     orders.dynamodb.delete_item(TableName="audit", Key={name: end[name] for name in ("pk", "sk")})
     assert "(its end is not on record)" in dlq("audit").stdout
     [change] = asked(dlq)["changes"]

@@ -1,4 +1,4 @@
-"""`dlq cause`: sudden causes are listed, and parked for."""
+"""Sudden causes: their mark, what is shown of one, and the end of a hold."""
 
 from __future__ import annotations
 
@@ -31,59 +31,43 @@ def orders(cloud: Any) -> Any:
     return cloud
 
 
-def answered(dlq: Any, *arguments: str, status: Exit = Exit.DONE) -> Any:
-    done = dlq("cause", *arguments, "--json")
-    assert done.exit_code == status, done.output
-    return json.loads(done.stdout)
+RETRY = ("retry", "--in", "dlq", "-f", f"cause={CAUSE[:8]}", "--reason", "rolled back")
 
 
-def test_a_cause_is_parked_for_by_a_named_person_for_a_day(orders: Any, dlq: Any) -> None:
-    change = answered(dlq, "park", CAUSE, "--reason", "the producer is wrong", "--yes")
-    assert (change["before"]["state"], change["after"]["state"]) == ("HELD", "PARKED")
-    assert change["after"]["reason"] == "the producer is wrong"
-    assert change["after"]["by"].startswith("arn:aws:")
-    causes, now = store(orders).read(), time.time()
-    assert causes.held(now) == {}
-    assert causes.is_parked(CAUSE, now + 86_000)
-    assert not causes.is_parked(CAUSE, now + 86_800)
-    (cause,) = json.loads(dlq("groups", "--json").stdout)["causes"]
-    assert (cause["state"], cause["error_type"]) == ("PARKED", "ValidationError")
-
-
-@pytest.mark.parametrize("parked", [False, True])
-def test_a_cause_that_is_retried_is_counted_anew(
-    orders: Any, functions: Any, dlq: Any, parked: bool
-) -> None:
-    if parked:
-        answered(dlq, "park", CAUSE, "--reason", "x", "--yes")
+def test_a_cause_that_is_retried_is_counted_anew(orders: Any, functions: Any, dlq: Any) -> None:
     orders.failed("orders", orders.letter("{}"), fingerprint=CAUSE)
-    retry = ("retry", "--in", "dlq", "-f", f"cause={CAUSE[:8]}", "--reason", "rolled back")
-    assert f"Cause {CAUSE} is counted anew" in dlq(*retry, "--dry-run").stdout
-    done = dlq(*retry, "--yes")
+    assert f"Cause {CAUSE} is counted anew" in dlq(*RETRY, "--dry-run").stdout
+    done = dlq(*RETRY, "--yes")
     assert done.exit_code == Exit.DONE, done.output
     causes, now = store(orders).read(), time.time()
-    assert (causes.held(now), causes.parked, causes.counts) == ({}, {}, {})
+    assert (causes.held(now), causes.counts) == ({}, {})
     assert "is MENDED" in dlq("groups").output
     assert "rolled back" in dlq("groups").output
 
 
-@pytest.mark.parametrize("decision", ["park"])
-def test_an_unknown_cause_is_refused_with_the_known_ones(
-    orders: Any, dlq: Any, decision: str
+def test_a_cause_is_shown_with_its_hold_its_messages_and_what_people_did(
+    orders: Any, functions: Any, dlq: Any
 ) -> None:
-    before = store(orders).read()
-    done = dlq("cause", decision, "beef", "--reason", "x", "--yes")
-    assert done.exit_code != Exit.DONE
-    assert CAUSE in done.output
-    assert store(orders).read() == before
+    orders.failed("orders", orders.letter("{}"), fingerprint=CAUSE)
+    [held] = json.loads(dlq("show", f"cause:{CAUSE[:8]}", "--json").stdout)["causes"]
+    assert (held["pipeline"], held["fingerprint"]) == ("orders", CAUSE)
+    assert (held["state"]["state"], held["group"]["messages"]) == ("HELD", 1)
+    assert held["changes"] == []
+    page = dlq("show", f"cause:{CAUSE}").stdout
+    assert "Cause 01234567 (ValidationError) is HELD for " in page
+    assert "No change of it is on record." in page
+    dlq(*RETRY, "--yes")
+    [mended] = json.loads(dlq("show", f"cause:{CAUSE}", "--json").stdout)["causes"]
+    assert (mended["state"]["state"], mended["state"]["reason"]) == ("MENDED", "rolled back")
+    [change] = mended["changes"]
+    assert (change["command"], change["why"]) == ("retry", "rolled back")
+    assert "retry: cause 0123456789abcdef of orders" in dlq("show", f"cause:{CAUSE}").stdout
 
 
-def test_a_decision_needs_a_reason_and_a_yes(orders: Any, dlq: Any, at_a_terminal: None) -> None:
-    before = store(orders).read()
-    done = dlq("cause", "park", CAUSE, "--reason", "x", answers="n\n")
-    assert "Nothing was done" in done.output
-    assert "It is HELD now, ValidationError." in done.output
-    assert store(orders).read() == before
+def test_an_unknown_cause_is_refused(orders: Any, dlq: Any) -> None:
+    done = dlq("show", "cause:beef")
+    assert done.exit_code == Exit.ABSENT
+    assert "No cause 'beef' fails messages" in done.stderr
 
 
 def test_the_status_says_that_a_cause_dominates(orders: Any, dlq: Any) -> None:

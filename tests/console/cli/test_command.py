@@ -13,11 +13,9 @@ from typing import Any
 
 import boto3
 import pytest
-import typer
 from botocore import exceptions
 
 from console.cli import reference
-from console.cli.command import lazy_group
 from console.cli.exit import Exit, exit_status
 from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
 from console.operations import app, aws, queue
@@ -392,21 +390,8 @@ def test_a_command_about_no_pipeline_takes_none(dlq: Any, words: tuple[str, ...]
 def test_the_option_for_pipelines_is_the_same_wherever_there_is_one() -> None:
     said = {
         (option.opts[0], option.metavar, option.help, option.multiple)
-        for path, command in reference.commands().items()
+        for command in reference.commands().values()
         for option in command.params
-        # A rule can be of all pipelines.
-        if "--pipeline" in option.opts and not path.startswith(("dlq rules", "dlq cause"))
+        if "--pipeline" in option.opts
     }
     assert len(said) == 1
-
-
-def test_a_command_of_a_group_loads_no_module_of_the_others() -> None:
-    """Else --help of one command takes as long as importing all of them."""
-    commands = {"list": (".rule_list:list_", ["dlq rules list"]), "add": (".no_such:add", [])}
-    entry: Any = typer.main.get_command(lazy_group("Rules.", commands))
-    context = entry.context_class(entry)
-    assert entry.list_commands(context) == ["list", "add"]
-    assert entry.get_command(context, "list").name == "list"
-    assert entry.get_command(context, "lst") is None
-    with pytest.raises(ModuleNotFoundError):
-        entry.get_command(context, "add")

@@ -285,11 +285,11 @@ def test_each_line_fits_a_terminal_with_the_longest_data(
     step = Step(f"dlq show {id_} --pipeline {name}", "tells the story of one, and what to do")
     group = MessageGroup(
         "9c1f08e2" * 4 if by == "cause" else name, 10**6, True, 1, name, long_ago, long_ago,
-        "rising", 10**6, 10**6, "PARKED", True, "transient", "neither", name, "words " * 30, 503,
+        "rising", 10**6, 10**6, "MENDED", True, "transient", "neither", name, "words " * 30, 503,
         id_, step,
     )  # fmt: skip
     who = f"arn:aws:sts::111122223333:assumed-role/{name}/{name}"
-    cause = CauseRow(name, "9c1f08e2" * 4, "PARKED", name, long_ago, at, who, "why " * 30)
+    cause = CauseRow(name, "9c1f08e2" * 4, "MENDED", name, long_ago, at, who, "why " * 30)
     answer = GroupList(
         "111122223333", "ap-southeast-1", name, at, name, by, 10**6, True, 10**6, [group] * 2,
         [cause], [], [UnsearchedPlace(name, f"dedicated:{name}", 10**6, COST)],

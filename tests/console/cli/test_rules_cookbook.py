@@ -27,7 +27,7 @@ def test_a_command_of_the_cookbook_writes_its_rule(cloud: Any, dlq: Any, recipe:
         assert done.exit_code == Exit.DONE, done.output
     # Author, reason and end differ for each person.
     aside = {"pipeline", "created_by", "reason", "expires_at"}
-    rules = json.loads(dlq("rules", "export").stdout)
+    rules = json.loads(dlq("rules", "list", "--yaml", "--json").stdout)["file"]
     assert sorted(
         ({key: value for key, value in rule.items() if key not in aside} for rule in rules),
         key=lambda rule: str(rule["rule_id"]),

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
-from console.operations import rule_edit
+from console.operations.rule_table import RuleTable
+from console.operations.rules import RuleScope
 from deadletter.failure.ledger import AboutLetter
 
 CALLER = "arn:aws:sts::123456789012:user/moto"
@@ -39,50 +40,62 @@ def failing(cloud: Any, *tenants: str, pipeline: str = "orders", **more: str) ->
 
 
 def add(dlq: Any, *arguments: str, answers: str = "") -> Any:
-    return dlq("rules", "add", "r", "--tenant", "a", "--action", "hold", *arguments,
+    return dlq("rules", "add", "r", "-f", "tenant=a", "--action", "hold", *arguments,
                answers=answers)  # fmt: skip
 
 
-def test_a_rule_is_stored_as_typed(orders: Any, dlq: Any) -> None:
-    done = dlq(
-        "rules", "add", "slow", "--action", "delayed_redrive", "--tenant", "acme",
-        "--where", "messageType=a=b", "--pattern", '{"body": {"n": [1.5]}}', "--delay", "2h",
-        "--policy", "gold", "--priority", "7", "--mode", "shadow", "--max-matches", "50",
-        "--ticket", "INC-7", "--json", *WRITTEN,
-    )  # fmt: skip
+KEYS = {"pipeline": "orders", "rule_id": "r"}
+NOTES = {"reason": "half a body", "created_by": CALLER}
+IMPORTS = "field.messageType=import"
+ADD = "add q --action hold -f tenant=a --expires never"
+
+
+@pytest.mark.parametrize(
+    ("typed", "columns"),
+    [
+        (
+            ["--action", "delayed_redrive=2h", "-f", "tenant=acme", "-f", "field.messageType=a=b",
+             "-f", "body.n=1.5", "--policy", "gold", "--priority", "7", "--shadow",
+             "--max-matches", "50"],
+            {"action": "DELAYED_REDRIVE", "tenantId": "acme", "messageType": "a=b",
+             "pattern": '{"body": {"n": ["1.5", 1.5]}}', "delay_seconds": 7_200, "policy": "gold",
+             "priority": 7, "mode": "shadow", "max_matches": 50},
+        ),
+        (["--action", "Throttle=0.5", "-f", IMPORTS],
+         {"action": "THROTTLE", "rate": "0.5", "messageType": "import"}),
+        (["--action", "dedicated_dlq=bulk", "-f", IMPORTS],
+         {"action": "DEDICATED_DLQ", "queue": "bulk", "messageType": "import"}),
+        (["--action", "hold", "-f", "tenant=a,b", "-f", "status>499"],
+         {"action": "HOLD", "pattern": '{"context": {"tenantId": ["a", "b"]}, '
+          '"failure": {"http_status": [{"numeric": [">", 499]}]}}'}),
+        (["--action", "quarantine", "-f", "cause=9c1f08e2"],
+         {"action": "QUARANTINE",
+          "pattern": '{"failure": {"fingerprint": [{"prefix": "9c1f08e2"}]}}'}),
+        # A column says these otherwise than a condition does.
+        (["--action", "hold", "-f", "tenant=true"],
+         {"action": "HOLD", "pattern": '{"context": {"tenantId": ["true", true]}}'}),
+        (["--action", "hold", "--all"],
+         {"action": "HOLD", "breadth": "all", "pattern": '{"pipeline": ["orders"]}'}),
+    ],
+)  # fmt: skip
+def test_a_rule_is_stored_as_it_is_meant(
+    orders: Any, dlq: Any, typed: list[str], columns: dict[str, Any]
+) -> None:
+    done = dlq("rules", "add", "r", *typed, "--json", *WRITTEN)
     assert done.exit_code == Exit.DONE, done.output
-    assert orders.rules() == {
-        "slow": {
-            "pipeline": "orders",
-            "rule_id": "slow",
-            "action": "DELAYED_REDRIVE",
-            "tenantId": "acme",
-            "messageType": "a=b",
-            "pattern": '{"body": {"n": [1.5]}}',
-            "delay_seconds": 7_200,
-            "policy": "gold",
-            "priority": 7,
-            "mode": "shadow",
-            "max_matches": 50,
-            "reason": "half a body",
-            "ticket": "INC-7",
-            "created_by": CALLER,
-        }
-    }
-    answer = json.loads(done.stdout)
-    assert answer["before"] is None
-    assert answer["rule"]["pattern"] == {"body": {"n": [1.5]}}
+    assert orders.rules() == {"r": {**KEYS, **columns, **NOTES}}
+    assert json.loads(done.stdout)["before"] is None
     (rule,) = json.loads(dlq("rules", "list", "--json").stdout)["pipelines"][0]["rules"]
-    assert (rule["status"], rule["effect"]) == ("VALID", "shadow")
+    assert rule["status"] == "VALID"
 
 
 def test_a_pattern_may_come_from_a_file(orders: Any, dlq: Any, tmp_path: Any) -> None:
     (tmp_path / "p.json").write_text('{"body": {"type": ["x"]}}')
-    done = dlq("rules", "add", "r", "--action", "HOLD", "--pattern", f"@{tmp_path}/p.json",
+    done = dlq("rules", "add", "r", "--action", "HOLD", "-f", f"match=@{tmp_path}/p.json",
                *WRITTEN)  # fmt: skip
     assert done.exit_code == Exit.DONE, done.output
     assert orders.rules()["r"]["pattern"] == '{"body": {"type": ["x"]}}'
-    done = dlq("rules", "add", "q", "--action", "HOLD", "--pattern", "@nope.json", *WRITTEN)
+    done = dlq("rules", "add", "q", "--action", "HOLD", "-f", "match=@nope.json", *WRITTEN)
     assert done.exit_code == Exit.USAGE
     assert "Can't read nope.json: No such file" in done.stderr
 
@@ -91,16 +104,12 @@ def test_a_pattern_may_come_from_a_file(orders: Any, dlq: Any, tmp_path: Any) ->
     ("arguments", "why"),
     [
         (["--action", "qurantine"], "action 'QURANTINE' is unknown; allowed are QUARANTINE"),
-        (["--where", "tenant=a"], "unknown field 'tenant'"),
-        (["--queue", "bulk"], "queue goes with DEDICATED_DLQ only"),
-        (["--action", "dedicated_dlq", "--queue", "nope"], "queue 'nope' is unknown"),
-        (["--action", "delayed_redrive"], "DELAYED_REDRIVE needs delay_seconds"),
+        (["-f", "field.tenant=a"], "unknown field 'tenant'"),
+        (["--action", "dedicated_dlq=nope"], "queue 'nope' is unknown"),
         (
-            ["--action", "delayed_redrive", "--delay", "30d"],
+            ["--action", "delayed_redrive=30d"],
             "delay_seconds 2592000 (30 d) is out of range",
         ),
-        (["--pattern", '{"body": {"x": 1}}'], "neither a list nor an object"),
-        (["--mode", "dry"], "mode 'dry' is unknown"),
         (["--policy", "silver"], "policy 'silver' is unknown; allowed are gold"),
     ],
 )
@@ -117,12 +126,17 @@ def test_a_rule_that_would_be_invalid_is_not_written(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--delay", "soon"], "is not a length of time"),
-        (["--where", "messageType"], "--where takes NAME=TEXT"),
-        (["--where", "tenantId=b"], "tenantId is given twice"),
-        (["--where", "priority=1"], "priority is a column of every rule"),
+        (["--action", "delayed_redrive=soon"], "is not a length of time"),
+        (["--action", "throttle"], "THROTTLE needs a value: --action THROTTLE=5"),
+        (["--action", "hold=2h"], "HOLD takes no value: write --action HOLD"),
+        (["-f", "messageType"], "is no condition: write KEY=VALUE"),
+        (["-f", "tenat=a"], "There is no key 'tenat'. Did you mean tenant?"),
+        (["-f", "since=2h"], "since=2h: a rule knows no since. Allowed: tenant, cause, "),
+        (["-f", "tenant=b"], "Two conditions on tenant: write one, with commas for or"),
+        (["-f", 'match={"body": {"x": 1}}'], "neither a list nor an object"),
+        (["-f", 'match={"body": {"x": [1], "x": [2]}}'], "a key appears twice"),
         (["--expires", "tomorrow"], "is not a length of time"),
-        (["--expires", "2026-01-01"], "would have ended at 2026-01-01 already"),
+        (["--expires", "2026-01-01"], "The rule would have ended at 2026-01-01 already"),
         (["--reason", " "], "A rule needs a reason"),
         (["--reason", "x" * 1_001], "at most 1,000 characters"),
         (["--priority", "9" * 50], "numbers of up to 38 digits"),
@@ -135,6 +149,15 @@ def test_a_wrong_option_is_a_usage_error(
     assert done.exit_code == Exit.USAGE, done.output
     assert why in done.stderr
     assert orders.rules() == {}
+
+
+def test_a_rule_needs_messages_that_it_matches(orders: Any, dlq: Any) -> None:
+    done = dlq("rules", "add", "r", "--action", "hold", *WRITTEN)
+    assert (done.exit_code, orders.rules()) == (Exit.USAGE, {})
+    assert "-f KEY=VALUE, or --all" in done.stderr
+    every = ("rules", "add", "r", "--action", "hold", "-f", 'match={"pipeline": ["orders"]}')
+    assert "breadth = all (dlq rules add --all)" in dlq(*every, *WRITTEN).stderr
+    assert dlq(*every, "--all", *WRITTEN).exit_code == Exit.DONE
 
 
 def test_a_rule_that_would_make_another_rule_invalid_is_not_written(orders: Any, dlq: Any) -> None:
@@ -153,33 +176,42 @@ def test_an_invalid_rule_does_not_stop_a_new_rule(orders: Any, dlq: Any) -> None
 # When it ends, and why.
 
 
+@pytest.mark.parametrize("words", [ADD, "disable r", "remove r", "undo r", "apply rules.json"])
+def test_each_change_takes_a_reason_and_a_yes_and_can_be_refused(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, words: str
+) -> None:
+    assert add(dlq, *WRITTEN).exit_code == Exit.DONE
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.json").write_text(json.dumps([{**KEYS, "action": "HOLD", "tenantId": "b"}]))
+    before, typed = orders.rules(), ("rules", *words.split())
+    done = dlq(*typed, "--yes")
+    assert (done.exit_code, "needs a reason: add --reason" in done.stderr) == (Exit.USAGE, True)
+    done = dlq(*typed, "--reason", "x")
+    assert (done.exit_code, "add --yes" in done.stderr) == (Exit.USAGE, True)
+    monkeypatch.setattr("console.cli.asking.interactive", lambda: True)
+    done = dlq(*typed, "--reason", "x", answers="n\n")
+    assert (done.exit_code, "Nothing was done" in done.stderr) == (Exit.ATTENTION, True)
+    assert orders.rules() == before
+
+
+def test_an_end_has_to_be_given(orders: Any, dlq: Any) -> None:
+    done = add(dlq, "--yes", "--reason", "x")
+    assert (done.exit_code, orders.rules()) == (Exit.USAGE, {})
+    assert "--expires 24h, or --expires never" in done.stderr
+
+
 @pytest.mark.parametrize(
-    ("typed", "after"), [("24h", timedelta(hours=24)), ("7d", timedelta(days=7))]
+    ("typed", "after"),
+    [("24h", timedelta(hours=24)), ("7d", timedelta(days=7))],
 )
-def test_an_end_may_be_a_length_of_time(
+def test_an_end_may_be_a_length_of_time_or_a_time(
     orders: Any, dlq: Any, typed: str, after: timedelta
 ) -> None:
     assert add(dlq, "--yes", "--reason", "x", "--expires", typed).exit_code == Exit.DONE
     ends = datetime.fromisoformat(orders.rules()["r"]["expires_at"])
     assert timedelta(0) <= datetime.now(UTC) + after - ends < timedelta(minutes=1)
-
-
-def test_an_end_may_be_a_time(orders: Any, dlq: Any) -> None:
-    add(dlq, "--yes", "--reason", "x", "--expires", "2099-01-01T03:00:00+02:00")
+    add(dlq, "--replace", *WRITTEN[:3], "--expires", "2099-01-01T03:00:00+02:00")
     assert orders.rules()["r"]["expires_at"] == "2099-01-01T01:00:00Z"
-
-
-def test_without_a_terminal_end_and_reason_must_be_given(orders: Any, dlq: Any) -> None:
-    done = add(dlq, "--yes", "--expires", "24h")
-    assert done.exit_code == Exit.USAGE
-    assert done.stderr == "Error: A rule needs a reason: add --reason.\n"
-    done = add(dlq, "--yes", "--reason", "x")
-    assert done.exit_code == Exit.USAGE
-    assert "--expires 24h, or --expires never" in done.stderr
-    done = add(dlq, "--reason", "x", "--expires", "never")
-    assert done.exit_code == Exit.USAGE
-    assert "add --yes" in done.stderr
-    assert orders.rules() == {}
 
 
 @pytest.mark.usefixtures("at_a_terminal")
@@ -220,15 +252,15 @@ TIED = "Note: other rules of priority 100 can match the same messages: imports g
         ]),
         ("A A A birch", [], [
             "Matches 0 of 4 messages here now; 0 of 4 in 7 days",
-            "Did you mean tenantId = A (3)?",
+            "Did you mean tenant=A (3)?",
         ]),
-        ("", ["--where", "messageType='import'"], [
+        ("", ["-f", "field.messageType='import'"], [
             "Note: quotes around messageType are left out", TIED,
         ]),
-        ("a b", ["--pattern", '{"body": {"n": [1]}}'], [
+        ("a b", ["-f", "body.n=1"], [
             "Matches 0 of 2 messages here now",
             "Can't be told for 1 message: bodies and attributes are not kept.",
-            "dlq rules test tries it on messages of the DLQ",
+            "dlq rules test --look tries it on messages",
         ]),
     ],
     ids=["matches", "nearest value", "notes", "bodies"],
@@ -260,13 +292,6 @@ def test_what_was_not_searched_is_named_with_its_number(orders: Any, dlq: Any) -
 
 
 @pytest.mark.usefixtures("at_a_terminal")
-def test_after_a_no_nothing_is_written(orders: Any, dlq: Any) -> None:
-    done = add(dlq, "--reason", "x", "--expires", "never", answers="n\n")
-    assert done.exit_code == Exit.ATTENTION
-    assert orders.rules() == {}
-
-
-@pytest.mark.usefixtures("at_a_terminal")
 def test_records_that_can_not_be_read_do_not_stop_a_rule(
     orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,10 +307,19 @@ def test_with_yes_the_answer_says_what_the_rule_matches(orders: Any, dlq: Any) -
     answer = json.loads(add(dlq, *WRITTEN, "--json").stdout)
     [matches], [note] = answer["matches"], answer["notes"]
     assert (matches["matched"], matches["here"], matches["problem"]) == (0, 1, None)
-    assert matches["hints"] == ["tenantId is cedar (1) here."]
+    assert matches["hints"] == ["tenant is cedar (1) here."]
     page = " ".join(add(dlq, *WRITTEN, "--replace").stdout.split())
     for each in ("Matches 0 of 1 message here now", *matches["hints"], f"Note: {note}"):
         assert each in page
+    assert page.endswith("It is undone by dlq rules undo r")
+
+
+def test_a_dry_run_says_the_plan_and_writes_nothing(orders: Any, dlq: Any) -> None:
+    failing(orders, "a", "b")
+    done = add(dlq, "--dry-run", "--expires", "24h")
+    assert (done.exit_code, orders.rules()) == (Exit.DONE, {})
+    assert done.stdout.startswith("Add rule r of orders: HOLD for messages with tenantId")
+    assert "Matches 1 of 2 messages here now" in done.stdout
 
 
 # Rules of all pipelines.
@@ -336,19 +370,24 @@ def test_replacing_shows_what_changes_and_drops_the_old_verdict(orders: Any, dlq
     }  # fmt: skip
 
 
+def changing(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    """Another person changes something between the plan of a rule and its writing."""
+    real = RuleScope.check
+
+    def check(*arguments: Any, **options: Any) -> None:
+        change()
+        real(*arguments, **options)
+
+    monkeypatch.setattr(RuleScope, "check", check)
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_a_rule_that_another_person_writes_meanwhile_is_left_alone(
     orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     if there:
         orders.rule("r", tenantId="b", action="HOLD")
-
-    def checked(*arguments: Any) -> Any:
-        orders.rule("r", tenantId="b", action="HOLD", max_matches=1)
-        return real(*arguments)
-
-    real = rule_edit.checked
-    monkeypatch.setattr(rule_edit, "checked", checked)
+    changing(monkeypatch, lambda: orders.rule("r", tenantId="b", action="HOLD", max_matches=1))
     done = add(dlq, *WRITTEN, *(["--replace"] if there else []))
     assert done.exit_code == Exit.ATTENTION
     assert "Rule r has just been changed by another person" in done.stderr
@@ -359,13 +398,7 @@ def test_a_verdict_that_is_written_back_meanwhile_is_no_change(
     orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders.rule("r", tenantId="b", action="HOLD", status="INVALID")
-
-    def checked(*arguments: Any) -> Any:
-        orders.rule("r", tenantId="b", action="HOLD", status="VALID")
-        return real(*arguments)
-
-    real = rule_edit.checked
-    monkeypatch.setattr(rule_edit, "checked", checked)
+    changing(monkeypatch, lambda: orders.rule("r", tenantId="b", action="HOLD", status="VALID"))
     assert add(dlq, *WRITTEN, "--replace").exit_code == Exit.DONE
 
 
@@ -390,19 +423,12 @@ def test_a_long_reason_is_cut_rather_than_made_invalid(orders: Any, dlq: Any) ->
     assert (rule["status"], rule["effect"]) == ("VALID", "disabled")
 
 
-def test_disabling_needs_a_reason_and_a_yes(orders: Any, dlq: Any) -> None:
-    orders.rule("r", tenantId="a", action="HOLD")
-    assert dlq("rules", "disable", "r", "--yes").exit_code == Exit.USAGE
-    assert dlq("rules", "disable", "r", "--reason", "x").exit_code == Exit.USAGE
-    assert "enabled" not in orders.rules()["r"]
-
-
 def test_a_missing_rule_is_named_with_the_pipeline_that_has_it(orders: Any, dlq: Any) -> None:
     orders.rule("r", "*", tenantId="a", action="HOLD")
     here = ("--pipeline", "orders", "--reason", "x", "--yes")
     done = dlq("rules", "disable", "r", *here)
     assert done.exit_code == Exit.ABSENT
-    assert "but there is a rule of every pipeline: add --pipeline '*'" in done.stderr
+    assert "but there is a rule of every pipeline: add -p '*'" in done.stderr
     done = dlq("rules", "disable", "r", "--pipeline", "*", "--reason", "x", "--yes")
     assert done.exit_code == Exit.DONE
     assert dlq("rules", "disable", "q", "--reason", "x", "--yes").exit_code == Exit.ABSENT
@@ -412,45 +438,23 @@ def test_a_rule_that_is_deleted_meanwhile_does_not_come_back(
     orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders.rule("r", tenantId="a", action="HOLD")
+    real = RuleTable.disable
 
-    def off(*arguments: Any) -> Any:
+    def disable(*arguments: Any) -> None:
         orders.dynamodb.delete_item(
             TableName="rules", Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "r"}}
         )
-        return real(*arguments)
+        real(*arguments)
 
-    real = rule_edit._switched_reason
-    monkeypatch.setattr(rule_edit, "_switched_reason", off)
+    monkeypatch.setattr(RuleTable, "disable", disable)
     done = dlq("rules", "disable", "r", "--reason", "x", "--yes")
     assert done.exit_code == Exit.ATTENTION
     assert orders.rules() == {}
 
 
-def test_a_disabled_rule_is_enabled_again(orders: Any, dlq: Any) -> None:
+def test_a_disabled_rule_is_not_disabled_again(orders: Any, dlq: Any) -> None:
     orders.rule("r", tenantId="a", action="HOLD", enabled=False, reason="half a body")
-    done = dlq("rules", "enable", "r", "--reason", "again", "--yes")
-    assert done.exit_code == Exit.DONE, done.output
-    assert "Rule r of orders enabled in account 123456789012" in done.stdout
-    rule = orders.rules()["r"]
-    assert rule["enabled"] is True
-    assert rule["reason"] == f"again (enabled by {CALLER}; before: half a body)"
-    twice = dlq("rules", "enable", "r", "--reason", "again", "--yes")
-    assert twice.exit_code == Exit.ATTENTION
-    assert "is not disabled" in twice.stderr
-
-
-def test_a_rule_that_would_be_invalid_stays_disabled(orders: Any, dlq: Any) -> None:
-    orders.rule("r", tenantId="a", enabled=False)
-    done = dlq("rules", "enable", "r", "--reason", "again", "--yes")
+    done = dlq("rules", "disable", "r", "--reason", "again", "--yes")
     assert done.exit_code == Exit.ATTENTION
-    assert "action is missing" in done.stderr
-    assert orders.rules()["r"]["enabled"] is False
-
-
-def test_a_rule_may_have_a_rate(orders: Any, dlq: Any) -> None:
-    done = dlq(
-        *("rules", "add", "slow", "--tenant", "a", "--action", "throttle", "--rate", "0.5"),
-        *("--reason", "why", "--expires", "7d", "--yes"),
-    )
-    assert done.exit_code == Exit.DONE, done.output
-    assert float(orders.rules()["slow"]["rate"]) == 0.5
+    assert "Rule r is disabled already: nothing to do. dlq rules undo takes that" in done.stderr
+    assert orders.rules()["r"]["reason"] == "half a body"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from console.cli.output import plain
-from console.operations import aws, circuits, rule_list, rule_trial, status
+from console.operations import aws, circuits, rules, status
 from console.operations.answer import Answer
 from console.operations.list import ListRequest, read
 from console.operations.session import Session
@@ -20,8 +20,7 @@ OPERATIONS: dict[str, Callable[[Session], Answer]] = {
     "status": lambda session: status.read(session, ()),
     "list --look": lambda session: read(session, ListRequest(look=True)),
     "circuit list": lambda session: circuits.list_circuits(session, ()),
-    "rules list": lambda session: rule_list.list_rules(session, ()),
-    "rules test r": lambda session: rule_trial.try_rule(session, None, "r"),
+    "rules list": lambda session: rules.list_rules(session, rules.RulesRequest()),
 }
 
 

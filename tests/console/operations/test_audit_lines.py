@@ -113,14 +113,14 @@ def test_without_an_end_the_outcome_is_unknown_and_with_one_it_says_what_came_of
 
 
 def test_ends_belong_to_their_own_beginning_and_the_newest_line_is_first() -> None:
-    first = begun(100.0, "cause park", "1", target="cause x")
-    second = begun(100.0, "cause park", "2", target="cause x")
+    first = begun(100.0, "retry", "1", target="cause x")
+    second = begun(100.0, "retry", "2", target="cause x")
     third = {**second, "pk": "#by#AROA:bob"}
     found = lines([first, second, third, ended(second, 101.0)])
     assert {(line.command, line.outcome) for line in found} == {
-        ("cause park", "unknown"),
-        ("cause park", "done"),
-        ("cause park", "unknown"),
+        ("retry", "unknown"),
+        ("retry", "done"),
+        ("retry", "unknown"),
     }
     later = begun(300.0, "retry", "9", target="source dlq")
     assert lines([first, later])[0].command == "retry"

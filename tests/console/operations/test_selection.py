@@ -126,7 +126,7 @@ def test_a_place_is_read_and_written_alike(typed: str, found: ChosenPlace) -> No
         ("reason=POISSON", "There is no reason 'POISSON'. Did you mean POISON?"),
         ("category=transent", "There is no category 'transent'. Did you mean transient?"),
         ("since=never", "'never' is no time: write how long ago"),
-        ("match={", "match= is not JSON"),
+        ("match={", "match= is not readable: not JSON at line 1 column 2"),
         ("match=[1]", "match= takes a JSON object"),
         ('match={"body": {"a": [{"prefix": 1}]}}', "These messages can't be chosen so: pattern:"),
     ],
