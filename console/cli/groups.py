@@ -153,7 +153,7 @@ def marked(cause: CauseRow, now: datetime) -> Line:
     until = f" until {clock(cause.until, now)}" if is_ahead and cause.until else ""
     error = f" ({cause.error_type})" if cause.error_type else ""
     by = f", by {cause.by}: {cause.reason}" if cause.by else ""
-    return line(f"Cause {cause.fingerprint[:8]}{error} is {cause.state}{since}{until}{by}")
+    return line(f"Cause {cause.cause[:8]}{error} is {cause.state}{since}{until}{by}")
 
 
 def _ago(at: datetime, now: datetime) -> str:

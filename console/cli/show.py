@@ -65,7 +65,7 @@ def _rule(found: ShownRule, now: datetime) -> Iterator[Block]:
 
 
 def _cause(found: ShownCause, now: datetime) -> Iterator[Block]:
-    yield line(Styled(f"Cause {found.fingerprint}", "strong"), f" of {found.pipeline}")
+    yield line(Styled(f"Cause {found.cause}", "strong"), f" of {found.pipeline}")
     if found.state is not None:
         yield marked(found.state, now)
     if found.group is None:

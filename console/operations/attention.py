@@ -75,7 +75,7 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
         yield _foreign(pipeline.foreign_rows)
     for cause in pipeline.causes:
         began = clock(cause.since, now) if cause.since else ""
-        facts = {"cause": cause.fingerprint, "error": cause.error_type, "began": began}
+        facts = {"cause": cause.cause, "error": cause.error_type, "began": began}
         yield Seen(TroubleKind.CAUSE_DOMINATES, facts)
     if (many := pipeline.collisions) is not None:
         facts = {"collided": many.collided, "messages": many.messages}

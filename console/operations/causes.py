@@ -27,7 +27,7 @@ class CauseRow:
     """A cause that dominates, or did within the last day."""
 
     pipeline: Annotated[str, "name of the pipeline"]
-    fingerprint: Annotated[str, "the failure's fingerprint, as logs and `failure.fingerprint` say"]
+    cause: Annotated[str, "its 16 digits, as logs and `failure.fingerprint` say"]
     state: Annotated[
         str, "HELD (no message is parked for it) or MENDED (a person has it counted anew)"
     ]
@@ -80,7 +80,7 @@ def read_causes(session: Session, app: App, pipeline: DeployedPipeline) -> Seque
 def held(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[str]:
     """The fingerprints of a pipeline's causes that are held now."""
     rows = read_causes(session, app, pipeline)
-    return [row.fingerprint for row in rows if row.state == HELD]
+    return [row.cause for row in rows if row.state == HELD]
 
 
 def _store(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBCauses:

@@ -665,7 +665,7 @@ def _answer(
     pipeline: str | None,
     queue: str | None = None,
 ) -> GroupList:
-    marks = {row.fingerprint: row.state for row in facts.causes}
+    marks = {row.cause: row.state for row in facts.causes}
     return GroupList(
         **session.place,
         at=session.now,

@@ -79,7 +79,7 @@ class ShownCause:
     """A cause of failure in one pipeline: its messages, its state, and who has changed that."""
 
     pipeline: Annotated[str, "name of the pipeline"]
-    fingerprint: Annotated[str, "the whole fingerprint"]
+    cause: Annotated[str, "its 16 digits"]
     state: Annotated[
         CauseRow | None, "its hold, or who ended that; null unless it dominated within a day"
     ]
@@ -154,9 +154,9 @@ def read(session: Session, request: ShowRequest) -> Shown:
 
 def _causes(session: Session, pipeline: str, name: str) -> Iterator[ShownCause]:
     """The causes of a pipeline whose fingerprints begin so."""
-    answer = groups.read(session, GroupsRequest(pipelines=(pipeline,), terms=(f"cause={name}",)))
+    answer = groups.read(session, GroupsRequest(pipeline=pipeline, terms=(f"cause={name}",)))
     prefix = name.lower()
-    states = {row.fingerprint: row for row in answer.causes if row.fingerprint.startswith(prefix)}
+    states = {row.cause: row for row in answer.causes if row.cause.startswith(prefix)}
     failing = {group.name: group for group in answer.groups if group.name.startswith(prefix)}
     for fingerprint in dict.fromkeys((*states, *failing)):
         yield ShownCause(

@@ -38,6 +38,10 @@ MEANT = re.compile(
 """Where one of the words is meant as everybody means it."""
 
 
+WORDS_THAT_ARE_TYPED = "did_you_mean.py"
+"""It holds the words that a person may come with, old ones too."""
+
+
 def hits(text: str) -> list[str]:
     """The old words in a text for people."""
     return [match[0] for match in _WORD.finditer(MEANT.sub("", text))]
@@ -65,6 +69,7 @@ def test_a_sentence_has_no_old_word(folder: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {word} in {text!r}"
         for path in sorted((ROOT / folder).rglob("*.py"))
+        if path.name != WORDS_THAT_ARE_TYPED
         for number, text in sentences_of(path)
         for word in hits(text)
     ]

@@ -50,7 +50,7 @@ def test_a_cause_is_shown_with_its_hold_its_messages_and_what_people_did(
 ) -> None:
     orders.failed("orders", orders.letter("{}"), fingerprint=CAUSE)
     [held] = json.loads(dlq("show", f"cause:{CAUSE[:8]}", "--json").stdout)["causes"]
-    assert (held["pipeline"], held["fingerprint"]) == ("orders", CAUSE)
+    assert (held["pipeline"], held["cause"]) == ("orders", CAUSE)
     assert (held["state"]["state"], held["group"]["messages"]) == ("HELD", 1)
     assert held["changes"] == []
     page = dlq("show", f"cause:{CAUSE}").stdout

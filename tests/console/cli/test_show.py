@@ -97,11 +97,8 @@ def test_a_waiting_letter_is_found_by_its_first_life_and_by_its_copy(
     life = told(dlq, id_)
 
     [place] = life["places"]
-    assert (place["where"], place["waiting_for"], place["current_id"]) == (
-        "WAITING",
-        "circuit:orders",
-        COPY,
-    )
+    waits = (place["where"], place["waiting_for"], place["current_id"])
+    assert waits == ("WAITING", "circuit:orders", COPY)
     assert place["because"] == "circuit orders is OPEN"
     assert life["message_id"] == ORIGIN
     assert (life["decision"]["action"], life["decision"]["by"]) == ("HOLD", "message")
@@ -432,11 +429,8 @@ def test_a_look_finds_a_message_that_no_record_knows(orders: Cloud, dlq: Dlq) ->
     found = told(dlq, "first-life", "--look")
 
     place = found["places"][0]
-    assert (place["where"], place["current_id"], place["because"]) == (
-        "PARKED",
-        sent,
-        "it is POISON",
-    )
+    is_parked = (place["where"], place["current_id"], place["because"])
+    assert is_parked == ("PARKED", sent, "it is POISON")
     assert (found["message_id"], found["attempts"], found["body"]) == ("first-life", 3, None)
     assert found["not_searched"] == []
     assert found["acts"][0]["says"] == "sent by AROA:us"
