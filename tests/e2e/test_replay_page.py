@@ -45,7 +45,7 @@ def broken(minutes: int) -> RunAccount:
     tenants = [GroupAccount(name, "", 1, {"PARKED": 1}) for name in ("acme", "x" * 120, "")]
     run = ReplayRow(
         pipeline="orders-of-" + "a" * 50, run="ef26aeae5a038383", state="BROKEN",
-        counted=letters + 3, letters=letters, ended=letters, counts=counts,
+        counted=letters + 3, messages=letters, ended=letters, counts=counts,
         step=6, rate=40.0, created=BEGAN, changed=BEGAN + timedelta(minutes=7), expires=None,
         because="13 messages are neither in the run's lane nor on a ticket", by="replay",
         leaves_to="parked", empty=False, restarts=1,
@@ -54,14 +54,14 @@ def broken(minutes: int) -> RunAccount:
         account="123456789012", region="eu-west-1", app="deadletter", at=BEGAN, run=run,
         final=True, source="dlq", destination="main", why="the fix is deployed, " * 12,
         who=f"arn:aws:sts::123456789012:assumed-role/{'operator-' * 12}/person",
-        letters=letters, counts=counts, unaccounted=13,
-        missing=[f"letter-{number}" for number in range(13)], missed="3 letters did not join",
+        messages=letters, counts=counts, unaccounted=13,
+        missing=[f"letter-{number}" for number in range(13)], missed="3 messages did not join",
         returned=144, causes=groups, tenants=tenants, keys=groups,
         minutes=[
             RunMinute(BEGAN + timedelta(minutes=n), {"RECOVERED": n, "RETURNED": 3, "PARKED": 1})
             for n in range(minutes)
         ],
-        says=f"13 of {letters} letters are unaccounted for: the run is BROKEN",
+        says=f"13 of {letters} messages are unaccounted for: the run is BROKEN",
     )  # fmt: skip
 
 
