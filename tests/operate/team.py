@@ -89,7 +89,7 @@ class PlatformTeam:
         read: dict[str, Any] = json.loads((self.clone / "cdk.json").read_text())
         return read
 
-    def set(self, **context: Any) -> None:
+    def change(self, **context: Any) -> None:
         """Edit the settings of the clone."""
         settings = self.settings()
         settings["context"] |= context

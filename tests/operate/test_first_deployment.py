@@ -35,7 +35,7 @@ def team(tmp_path: Path) -> Iterator[PlatformTeam]:
     """A team whose first deployment has failed; the cause is mended, and a table holds a row."""
     with Sandbox(ROOT / "build" / "first-deployment") as sandbox, Receiver() as receiver:
         team = PlatformTeam(sandbox, tmp_path, receiver)
-        team.set(pipelines=[ORDERS])
+        team.change(pipelines=[ORDERS])
         assert team.type("npx cdk bootstrap").status == 0
         tables = sandbox.client("dynamodb")
         tables.create_table(TableName=TAKEN, **KEY)

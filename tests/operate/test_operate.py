@@ -34,7 +34,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformTeam]:
     """A team with an empty account and a clone of the project."""
     with Sandbox(ROOT / "build" / "operate") as sandbox, Receiver() as receiver:
         team = PlatformTeam(sandbox, tmp_path_factory.mktemp("operate"), receiver)
-        team.set(pipelines=[ORDERS])
+        team.change(pipelines=[ORDERS])
         yield team
 
 
@@ -100,7 +100,7 @@ def still_works(team: PlatformTeam, _: str) -> None:
 
 
 def change_an_alarm(team: PlatformTeam, _: str) -> None:
-    team.set(pipelines=[{**ORDERS, "owner": "the orders team"}])
+    team.change(pipelines=[{**ORDERS, "owner": "the orders team"}])
 
 
 def bring_queues(team: PlatformTeam, _: str) -> None:
