@@ -207,7 +207,7 @@ class EndpointsRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddRequest:
+class EndpointRequest:
     """Add an endpoint of a tenant, or enable it again; it is checked first.
 
     The check is a request from here, through the dispatcher's own rules for URLs: it shows
@@ -276,7 +276,7 @@ def _list(session: Session, _: EndpointsRequest) -> EndpointList:
     return EndpointList(**session.place, at=session.now, endpoints=found)
 
 
-def _to_add(session: Session, request: AddRequest) -> EndpointPlan:
+def _to_add(session: Session, request: EndpointRequest) -> EndpointPlan:
     id_, app = request.endpoint, session.app()
     tenant, name = _place(id_)
     row = EndpointTable(session.aws.dynamodb, app.endpoints_table).find(id_)
@@ -429,7 +429,7 @@ LIST = Verb(
 CHANGES: Sequence[Verb] = (
     Verb(
         name="add",
-        request=AddRequest,
+        request=EndpointRequest,
         examples=(
             "dlq endpoint add acme --url https://acme.example/in --secret deadletter/webhooks/acme",
             'dlq endpoint add acme --post --reason "acme has mended it"',

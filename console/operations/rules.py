@@ -422,7 +422,7 @@ class RuleScope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AddRequest:
+class RuleAddRequest:
     """A rule: what it does, and to which messages."""
 
     rule: RuleId
@@ -492,7 +492,7 @@ class PlannedRule:
         return replace(self, columns={**self.columns, "expires_at": text}, rule=rule, has_end=True)
 
 
-def _planned(session: Session, request: AddRequest) -> PlannedRule:
+def _planned(session: Session, request: RuleAddRequest) -> PlannedRule:
     scope = RuleScope(session, request.pipeline, request.rule, None)
     given = {
         "pipeline": scope.key,
@@ -555,7 +555,7 @@ def _action(typed: str) -> Mapping[str, Any]:
     return {"action": action, column: int(value) if value.isdecimal() else value}
 
 
-def _matching(request: AddRequest, key: str, now: datetime) -> Mapping[str, Any]:
+def _matching(request: RuleAddRequest, key: str, now: datetime) -> Mapping[str, Any]:
     """The columns that say which messages the rule matches, as columns_of."""
     if request.everything and not request.terms:
         only = [{"exists": True}] if key == EVERY_PIPELINE else [key]
@@ -868,7 +868,7 @@ ADD = Verb(
     that would be INVALID, or make another rule INVALID, is not written. Before a rule is written,
     dlq shows what it matches by the failure records, and asks. Nothing is received.
     """,
-    request=AddRequest,
+    request=RuleAddRequest,
     examples=(
         'dlq rules add stop-acme --action QUARANTINE -f tenant=acme --reason "half a body"',
         'dlq rules add lost --action QUARANTINE -f cause=9c1f08e2 --reason "the producer is wrong"',

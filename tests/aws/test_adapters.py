@@ -139,7 +139,7 @@ class TestQueue:
         queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)
         queue.send([outgoing("a")])
         [taken] = queue.receive(10, 60, 1)
-        with pytest.raises(ValueError, match="not for this letter"):
+        with pytest.raises(ValueError, match="not for this message"):
             queue.delete([(taken, Confirmation("somebody-else", "test"))])
         assert queue.delete([(taken, Confirmation(taken.letter.message_id, "test"))]) == []
         assert queue.depth().total == 0

@@ -451,7 +451,7 @@ def test_a_change_is_read_back_with_its_author_and_nobody_can_record_one_for_ano
 # Policies -> a command that takes another one.
 REFUSED = [
     (("DlqReader",), "dlq rules add"),
-    (("DlqReader",), "dlq rules disable"),
+    (("DlqReader",), "dlq rules remove"),
     (("DlqReader",), "dlq rules apply"),
     (("DlqReader",), "dlq retry"),
     (("DlqReader",), "dlq circuit open"),

@@ -107,7 +107,7 @@ class Replayed:
         self.until_run(run, lambda shown: shown["empty"], "the run has ended")
         report: dict[str, Any] = self.dlq("show", run)["outcomes"]
         assert (report["run"]["state"], report["unaccounted"]) == ("DONE", 0), report
-        assert sum(report["counts"].values()) == report["letters"] == letters
+        assert sum(report["counts"].values()) == report["messages"] == letters
         return report
 
     def objects(self, run: str) -> Mapping[str, str]:

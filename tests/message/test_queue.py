@@ -105,7 +105,7 @@ def test_one_byte_more_than_a_mebibyte_is_two_batches() -> None:
 def test_a_letter_is_not_deleted_with_the_confirmation_of_another() -> None:
     mine, other = received(letter(message_id="mine")), received(letter(message_id="other"))
     check_confirmations([(mine, Confirmation("mine", "main")), (other, Confirmation("other", "x"))])
-    with pytest.raises(ValueError, match="the confirmation is for mine, not for this letter"):
+    with pytest.raises(ValueError, match="the confirmation is for mine, not for this message"):
         check_confirmations(
             [(mine, Confirmation("mine", "main")), (other, Confirmation("mine", "main"))]
         )

@@ -10,7 +10,7 @@ import pytest
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.failure.causes import HOLD, FailedTry, ParkedCause, Second
+from deadletter.failure.causes import HOLD, FailedTry, Second
 from deadletter.failure.failure import Category
 from tests.samples import failed
 from tests.simulation.stage import Stage
@@ -70,14 +70,6 @@ def test_in_a_fifo_group_it_waits_for_that_outside_sqs(stage: Stage) -> None:
     assert places(stage) == {"main": 1}
     [mark] = stage.stamps(stage.main)
     assert (mark.attempt, mark.base, mark.spared) == (1, 1, 1)
-
-
-def test_it_is_parked_when_a_person_says_so(stage: Stage) -> None:
-    word = ParkedCause(stage.clock() + 3_600, "me", "lost anyway")
-    causes_of(stage).change(lambda causes: causes.parking(CAUSE, word), stage.clock())
-    run(stage)
-    assert places(stage) == {"parking": 1}
-    assert [mark.reason for mark in stage.stamps(stage.parking)] == ["PERMANENT"]
 
 
 def test_it_goes_back_once_more_when_the_hold_has_ended(stage: Stage) -> None:

@@ -423,6 +423,7 @@ def test_two_runs_that_repeat_go_one_after_the_other() -> None:
     assert len(shop.handled) == 2 * LETTERS_OF_RUN
 
 
+@pytest.mark.slow_because("a whole run for each call at which it can be cut off")
 @pytest.mark.parametrize("fifo", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_repetition_that_is_cut_off_at_any_call_goes_on_and_sends_each_letter_once(
     fifo: bool,

@@ -273,7 +273,7 @@ class Proof:
         self._until(ended, f"run {run} has ended")
         report = self._dlq("show", run)["outcomes"]
         _require(
-            (report["letters"], report["unaccounted"]) == (1, 0), f"the run's report: {report}"
+            (report["messages"], report["unaccounted"]) == (1, 0), f"the run's report: {report}"
         )
         return f"the stubborn message was processed; run {run} accounts for it"
 
