@@ -315,7 +315,7 @@ SCENES = (
             " because the watch moves them into the waiting room"
         },
         card=TroubleKind.UNATTENDED,
-        tells="in the parking lot",
+        tells="in the parking queues",
         within=10,
         parked=LETTERS,
     ),
