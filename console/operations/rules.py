@@ -666,7 +666,7 @@ class UndoRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A rule that is about to change, as it is, and as it shall be; None where there is none.
+    """A rule that is about to change, as it is, and as it shall be; None if it does not exist.
 
     `undone` is the change that is taken back.
     """
