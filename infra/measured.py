@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_logs as logs
+from constructs import Construct
 
 from deadletter.contract import APP_DIMENSION, DIMENSION, NAMESPACE, SOURCE_DIMENSION
+from deadletter.signals.counts import SAYS
 from deadletter.signals.figures import Figure
 from deadletter.signals.pages import SqsMetric
 
@@ -46,4 +51,24 @@ def of_queue(
         statistic="Maximum",
         label=label,
         period=seconds(period),
+    )
+
+
+def saved_query(
+    scope: Construct, app: str, pipeline: str, groups: Iterable[logs.ILogGroup]
+) -> logs.CfnQueryDefinition:
+    """The query of Logs Insights that finds what a pipeline counts and no graph draws."""
+    counted = " or ".join(f"{count} > 0" for count in SAYS)
+    lines = (
+        "fields @timestamp, @log, @message",
+        f'filter {APP_DIMENSION} = "{app}" and {DIMENSION} = "{pipeline}"',
+        f"filter {counted}",
+        "sort @timestamp desc",
+    )
+    return logs.CfnQueryDefinition(
+        scope,
+        "Counted",
+        name=f"{app}/{pipeline}/counted",
+        log_group_names=[group.log_group_name for group in groups],
+        query_string="\n| ".join(lines),
     )

@@ -23,7 +23,8 @@ from .consumer_function import ConsumerFunction
 from .consumer_policy import ConsumerPolicy, consumer_permissions
 from .dashboard import widgets
 from .first_heartbeat import FirstHeartbeat
-from .measured import ours
+from .function import PythonFunction
+from .measured import ours, saved_query
 from .pager import Pager
 from .queues import Queues
 from .redriver import RedriverFunction
@@ -214,6 +215,8 @@ class RedrivePipeline(Construct):
         ).alarms
         # Without data the alarm would ring at once.
         self.alarms[Alarm.REDRIVE_STALLED].node.add_dependency(heartbeat)
+        functions = [each for each in self.node.find_all() if isinstance(each, PythonFunction)]
+        saved_query(self, app.app, settings.name, [each.log_group for each in functions])
         PipelineRegistration(
             self,
             "Registration",

@@ -17,8 +17,8 @@ knows, a DynamoDB request names its partitions to IAM and PutMetricData its name
 message names its sender, a queue under a customer's key needs the key, a function sees the
 client context of its invocation, an invocation of more than 6 MB is refused, the workers of a
 package share it, and CloudFormation neither makes a table that is there already nor deletes a
-protected one, and makes a deleted schedule again where a change set reverts drift. Calls that are
-made in a role are recorded (`sandbox.calls`). This
+protected one, makes a deleted schedule again where a change set reverts drift, and takes a
+saved query. Calls that are made in a role are recorded (`sandbox.calls`). This
 reaches into MiniStack's private names, so read this file again before pinning another version
 of it.
 """
@@ -680,6 +680,18 @@ def keep_tables_as_cloudformation_does() -> None:
     of_tables |= {"create": create_new, "delete": delete_unprotected}
 
 
+def accept_saved_queries() -> None:
+    """Let a stack have saved queries of Logs Insights, which MiniStack has not."""
+
+    def named(_: str, properties: Mapping[str, Any], __: str) -> Any:
+        return properties["Name"], {}
+
+    provisioners._RESOURCE_HANDLERS["AWS::Logs::QueryDefinition"] = {
+        "create": named,
+        "delete": lambda *_: None,
+    }
+
+
 def make_again_what_was_deleted() -> None:
     """Let a change set that reverts drift add each schedule of its stack that is there no more.
 
@@ -747,6 +759,7 @@ def main(*arguments: str) -> None:
     start_functions_as_lambda_does()
     unpack_packages_once()
     keep_tables_as_cloudformation_does()
+    accept_saved_queries()
     make_again_what_was_deleted()
     record_calls()
     ask_for_keys_as_sqs_does()

@@ -1,8 +1,8 @@
-"""The troubles of each page in the runbook, from the catalogue: `python -m tools.runbook`.
+"""The causes and the troubles of each page in the runbook, from the catalogue.
 
-They stand between two markers, below what the page says:
+`python -m tools.runbook` writes them between two markers, those of an alarm below what it says:
 
-    <!-- signals: DlqAge -->
+    <!-- signals: causes -->
     <!-- end -->
 """
 
@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deadletter.contract import WATCH
+from deadletter.signals.causes import CAUSES, FailureCause
 from deadletter.signals.commands import known_parts, typed
 from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES, Alarm
 from deadletter.signals.troubles import TROUBLES, TroubleCard
 from infra.duration import written
 from infra.settings import Alarms
+
+_CAUSES = "causes"
 
 PAGE = Path(__file__).parents[1] / "docs" / "runbook.md"
 
@@ -26,8 +29,23 @@ FACT = re.compile(r"{(\w+)[^}]*}")
 
 
 def filled(page: str) -> str:
-    """The page with what the catalogue says of each alarm that it marks."""
-    return MARKED.sub(lambda match: "".join(_block(Alarm(match["alarm"]))), page)
+    """The page with what the catalogue says of the causes, and of each alarm that it marks."""
+    return MARKED.sub(lambda match: "".join(_marked(match["alarm"])), page)
+
+
+def _marked(name: str) -> Iterator[str]:
+    if name != _CAUSES:
+        yield from _block(Alarm(name))
+        return
+    yield "<!-- signals: causes -->\n\n"
+    yield "| `dlq groups P` shows | it means | type | it ends when |\n|---|---|---|---|\n"
+    yield from map(_cause, CAUSES.values())
+    yield "\n<!-- end -->"
+
+
+def _cause(cause: FailureCause) -> str:
+    type_ = f"`{_typed(cause.repair)}`{cause.then}"
+    return f"| {cause.shows} | {cause.means} | {type_} | {cause.until} |\n"
 
 
 def _block(alarm: Alarm) -> Iterator[str]:
@@ -50,10 +68,14 @@ def _block(alarm: Alarm) -> Iterator[str]:
 
 
 def _row(card: TroubleCard) -> str:
-    line = known_parts(card.repair or "", {}).replace("\\\n  ", "")
-    facts = {name: "P" if name == "pipeline" else name.upper() for name in FACT.findall(line)}
     says = FACT.sub("…", known_parts(card.says, {}))
-    return f"| {says} | `{typed(line, facts)}` |\n"
+    return f"| {says} | `{_typed(card.repair or '')}` |\n"
+
+
+def _typed(command: str) -> str:
+    line = known_parts(command, {}).replace("\\\n  ", "")
+    facts = {name: "P" if name == "pipeline" else name.upper() for name in FACT.findall(line)}
+    return typed(line, facts)
 
 
 def _sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The command that helps most with a group of letters."""
+"""The command that helps most with a group of messages, and what its failure means."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from deadletter.failure.cause_index import CUT
+from deadletter.signals.causes import CAUSES, CauseKey
+from deadletter.signals.commands import typed
 
 from .grouping import By, Letters
 from .life_steps import Step
@@ -13,36 +15,56 @@ from .life_steps import Step
 if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry
 
+_BUSY, _FAILS = 429, 500
+
+# As the runtimes and the HTTP libraries call them.
+_OF_DNS = ("gaierror", "NameResolution")
+_OF_TLS = ("SSL", "Certificate")
+
 
 def step_for(group: Letters, by: By, pipeline: str | None, queue: str | None) -> Step:
     """The suggested next command; `queue` is the place of a queue of no pipeline."""
+    newest = group.newest
+    if pipeline is None:
+        where = quote(queue or "")
+        return Step(f"dlq list --look --body --in {where}", "shows messages of the queue")
+    if by is By.CAUSE and group.is_newest_read:
+        missing = _missing_endpoint(newest)
+        return missing or _of_cause(key_of(newest), newest, pipeline)
+    explained = f"dlq show {newest.origin} --pipeline {pipeline}"
+    return Step(explained, "tells what happened to one of them, and what to do")
+
+
+def key_of(newest: CauseEntry) -> CauseKey:
+    """The row of the cause that explains a failure."""
     from deadletter.failure.failure import PERMANENT, Blame
 
-    newest = group.newest
-    if pipeline is None or (group.is_newest_read and not newest.category):
-        where = quote(queue or "") if pipeline is None else f"dlq --pipeline {pipeline}"
-        return Step(f"dlq list --look --body --in {where}", "shows messages of the queue")
-    here = f"--pipeline {pipeline}"
-    explain = Step(
-        f"dlq show {newest.origin} {here}", "tells what happened to one of them, and what to do"
-    )
-    if by is not By.CAUSE:
-        return explain
-    if not group.is_newest_read:
-        return explain
-    if (step := _missing_endpoint(newest)) is not None:
-        return step
-    if newest.blame is Blame.DEPENDENCY or not newest.fingerprint:
-        return Step(f"dlq circuit list {here}", "says whether the dependency is known to be down")
+    error = newest.error_type
+    if not newest.category:
+        return CauseKey.UNRECORDED
     if newest.blame is Blame.CONFIGURATION:
-        return _repair(newest) or explain
-    if newest.category in PERMANENT:
-        return explain
-    return Step(f"dlq show {newest.origin} --logs", "shows what the consumer logged when it failed")
+        return CauseKey.REFUSES
+    # One without a fingerprint was not tried: its circuit was open.
+    if newest.blame is Blame.DEPENDENCY or not newest.fingerprint:
+        if newest.http_status == _BUSY or "Throttl" in error:
+            return CauseKey.BUSY
+        if any(word in error for word in _OF_DNS):
+            return CauseKey.DNS
+        if any(word in error for word in _OF_TLS):
+            return CauseKey.TLS
+        return CauseKey.FAILS if newest.http_status == _FAILS else CauseKey.DOWN
+    return CauseKey.UNREADABLE if newest.category in PERMANENT else CauseKey.OTHER
+
+
+def _of_cause(key: CauseKey, newest: CauseEntry, pipeline: str) -> Step:
+    cause, endpoint = CAUSES[key], _endpoint_of(newest)
+    command = cause.endpoint if cause.endpoint and endpoint else cause.repair
+    facts = {"pipeline": pipeline, "id": newest.origin, "tenant": endpoint or ""}
+    return Step(typed(command, facts), cause.means)
 
 
 def _endpoint_of(newest: CauseEntry) -> str | None:
-    """The letter's endpoint as `dlq endpoint` takes it; None if the ledger does not keep it whole.
+    """The message's endpoint as `dlq endpoint` takes it; None if the ledger has not all of it.
 
     Its key is that of another circuit in pipelines without our webhooks.
     """
@@ -65,10 +87,3 @@ def _missing_endpoint(newest: CauseEntry) -> Step | None:
     if newest.words == DISABLED:
         return Step(f"dlq endpoint add {name}", "checks the endpoint, and switches it on again")
     return None
-
-
-def _repair(newest: CauseEntry) -> Step | None:
-    name = _endpoint_of(newest)
-    if name is None:
-        return None
-    return Step(f"dlq endpoint add {name} --dry-run", "checks the endpoint that refuses")

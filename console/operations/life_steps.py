@@ -19,7 +19,7 @@ class Step:
     """A command that a person may type next."""
 
     command: Annotated[str, "the command line"]
-    effect: Annotated[str, "what it does"]
+    effect: Annotated[str, "what it does, or why"]
 
 
 WHY = '"<why>"'

@@ -54,6 +54,7 @@ KINDS = {
         ("FunctionName",), ("FunctionName", "PackageType", "TenancyConfig", "DurableConfig")
     ),
     "AWS::Logs::LogGroup": Kind(("LogGroupName",), ("LogGroupName",)),
+    "AWS::Logs::QueryDefinition": Kind(("Name",), ()),
     "AWS::S3::Bucket": Kind(("BucketName",), ("BucketName", "BucketNamePrefix", "BucketNamespace")),
     # The first of two policies of a bucket, queue or topic takes the second with it when it goes.
     "AWS::S3::BucketPolicy": Kind(("Bucket",), ("Bucket",)),

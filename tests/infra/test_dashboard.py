@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.signals.figures import GRAPHS, Figure
+from deadletter.signals.figures import GRAPHS, Count, Figure
 from infra.dashboard import MOST_METRICS, MOST_WIDGETS, Size, pages, shortened
 from infra.dashboard import body_of as rendered
 from infra.refusal import Refused
@@ -26,6 +26,9 @@ MOST_OF_A_WIDGET, TEMPLATE = 500, 1_000_000
 PAGE = ROOT / "docs" / "dashboard.md"
 
 PIPELINES = ("orders", "order-events", "theirs", "watched")
+
+# https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html
+MOST_OF_A_QUERY = 10_000
 
 # What AWS publishes, and under which dimension.
 OF_AWS = {"ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"}
@@ -350,6 +353,24 @@ def test_widgets_can_be_put_on_a_dashboard_of_yours(theirs: Stack) -> None:
     }
     assert {each.name for each in ours} == {str(each) for each in Figure}
     assert [each["y"] for each in widgets[1:3]] == [1, 1]
+
+
+def test_a_saved_query_finds_what_no_graph_draws(app: Synthesis) -> None:
+    """Of each pipeline, in the logs of all its functions."""
+    queries = {
+        found["Properties"]["Name"]: found["Properties"]
+        for _, found in app.of("AWS::Logs::QueryDefinition")
+    }
+    assert queries.keys() == {f"deadletter/{name}/counted" for name in PIPELINES}
+    orders = queries["deadletter/orders/counted"]
+    # A reference to each group makes the query wait for it.
+    groups = "".join(json.dumps(group) for group in orders["LogGroupNames"])
+    assert all(name in groups for name in ("Redriver", "Router", "Watch", "Replay", "Dispatcher"))
+    text = orders["QueryString"]
+    assert 'filter app = "deadletter" and pipeline = "orders"' in text
+    assert all(f" {count} > 0" in text for count in Count)
+    assert not [figure for figure in Figure if f" {figure} > 0" in text]
+    assert len(text) <= MOST_OF_A_QUERY
 
 
 def test_the_example_of_the_documentation_synthesizes(tmp_path: Path) -> None:

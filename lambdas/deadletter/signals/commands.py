@@ -21,6 +21,11 @@ class TypedLine(StrEnum):
     STATUS = "dlq status"
     SHOW = "dlq show {pipeline}"
     GROUPS = "dlq groups {pipeline}"
+    GROUPS_BY_TENANT = "dlq groups {pipeline} --by tenant"
+    MESSAGE = "dlq show {id} --pipeline {pipeline}"
+    MESSAGE_LOGS = "dlq show {id} --logs --pipeline {pipeline}"
+    ENDPOINT = "dlq endpoint add {tenant} --dry-run"
+    DOCTOR = "dlq doctor {pipeline}"
     CIRCUITS = "dlq circuit list --pipeline {pipeline}"
     CIRCUIT = "dlq show circuit:{key} --pipeline {pipeline}"
     RULES = "dlq rules list --pipeline {pipeline}"
@@ -36,6 +41,7 @@ class TypedLine(StrEnum):
     # They repair.
     REDRIVE = 'dlq retry --auto[ --in dedicated:{source}] -p {pipeline} --reason "repaired"'
     CLOSE = 'dlq circuit close {key} --pipeline {pipeline} --expires 10m --reason "it answers"'
+    OPEN = 'dlq circuit open --pipeline {pipeline} --expires 2h --reason "rolling back"'
     LET_GO = 'dlq circuit release {key} --pipeline {pipeline} --reason "it answers"'
     RELEASE = 'dlq retry --in parked --all -p {pipeline} --reason "fixed"'
     UNDO = 'dlq rules undo {rule} --pipeline {pipeline} --reason "a slip"'

@@ -69,7 +69,7 @@ def test_the_first_line_says_how_many_letters_fail_of_how_many_causes(
     assert shown.splitlines()[0].startswith("4 messages, 2 causes in pipeline orders, account ")
     assert re.search(r"^f503 +3 +1 min +rising +HTTPError 503: unavailable$", shown, re.M)
     assert shown.index("HTTPError 503") < shown.index("KeyError: no price")
-    assert f"\n  dlq show {bug} --logs\n" in shown
+    assert f"\n  dlq show {bug} --logs --pipeline orders\n" in shown
     assert "\n  dlq circuit list --pipeline orders\n" in shown
     assert "Note" not in shown
 

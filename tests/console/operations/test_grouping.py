@@ -15,6 +15,7 @@ from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Blame
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Attribute, Letter
+from deadletter.signals.causes import CAUSES, CauseKey
 from deadletter.webhook.dispatcher import EndpointUnfit
 from deadletter.webhook.endpoint import DISABLED, NO_SUCH_ENDPOINT
 from tests.each_row import each_row
@@ -51,7 +52,6 @@ def test_a_letter_without_a_fingerprint_is_grouped_by_its_error() -> None:
 @each_row(
     ("recent", "before", "trend"),
     [
-        (0, 0, Trend.FLAT),
         (12, 10, Trend.FLAT),
         (13, 10, Trend.RISING),
         (8, 10, Trend.FLAT),
@@ -77,9 +77,7 @@ def test_a_fifth_more_or_fewer_new_letters_in_ten_minutes_are_a_trend(
         (By.TYPE, {"about": AboutLetter({"messageType": "order"})}, "order"),
         (By.ENDPOINT, {"about": AboutLetter(endpoint="t-1/default")}, "t-1/default"),
         (By.STATUS, {"http_status": 503}, "503"),
-        (By.STATUS, {}, UNKNOWN),
         (By.SIZE, {"about": AboutLetter(size=1_024)}, "1 to 4 KiB"),
-        (By.SIZE, {}, UNKNOWN),
         (By.AGE, {"first_at": NOW - 7_200}, "1 to 6 h"),
         (By.ATTEMPTS, {"attempt": 2}, "3"),
     ],
@@ -118,24 +116,36 @@ def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues
     assert ([entry.origin for entry in kept], stale) == (["a", "waits"], 1)
 
 
+CIRCUITS = "dlq circuit list --pipeline orders"
+LOGS, SHOW = "dlq show a --logs --pipeline orders", "dlq show a --pipeline orders"
+CHECK, BY_TENANT = "dlq endpoint add t-1/e-1 --dry-run", "dlq groups orders --by tenant"
+DOWN = {"blame": Blame.DEPENDENCY}
+
+
 @each_row(
-    ("changes", "command"),
+    ("changes", "key", "command", "of_an_endpoint"),
     [
-        ({"blame": Blame.DEPENDENCY}, "dlq circuit list --pipeline orders"),
-        ({"fingerprint": ""}, "dlq circuit list --pipeline orders"),
-        ({"blame": Blame.CONFIGURATION}, "dlq show a --pipeline orders"),
-        (
-            {"blame": Blame.CONFIGURATION, "about": AboutLetter(endpoint="t-1/e-1")},
-            "dlq endpoint add t-1/e-1 --dry-run",
-        ),
-        ({"category": "schema"}, "dlq show a --pipeline orders"),
-        ({}, "dlq show a --logs"),
-        ({"category": ""}, "dlq list --look --body --in dlq --pipeline orders"),
+        (DOWN, CauseKey.DOWN, CIRCUITS, CIRCUITS),
+        ({"fingerprint": ""}, CauseKey.DOWN, CIRCUITS, CIRCUITS),
+        ({**DOWN, "http_status": 429}, CauseKey.BUSY, CIRCUITS, CIRCUITS),
+        ({**DOWN, "error_type": "ThrottlingException"}, CauseKey.BUSY, CIRCUITS, CIRCUITS),
+        ({**DOWN, "http_status": 500}, CauseKey.FAILS, BY_TENANT, BY_TENANT),
+        ({**DOWN, "error_type": "gaierror"}, CauseKey.DNS, LOGS, CHECK),
+        ({**DOWN, "error_type": "SSLError"}, CauseKey.TLS, LOGS, CHECK),
+        ({"blame": Blame.CONFIGURATION}, CauseKey.REFUSES, SHOW, CHECK),
+        ({"category": "schema"}, CauseKey.UNREADABLE, SHOW, SHOW),
+        ({}, CauseKey.OTHER, LOGS, LOGS),
+        ({"category": ""}, CauseKey.UNRECORDED, "dlq doctor orders", "dlq doctor orders"),
     ],
 )
-def test_the_next_command_fits_who_is_to_blame(changes: dict[str, Any], command: str) -> None:
-    [group] = grouped([replace(ENTRY, **changes)], By.CAUSE, NOW)
-    assert step_for(group, By.CAUSE, "orders", None).command == command
+def test_the_next_command_and_its_meaning_are_those_of_the_cause(
+    changes: dict[str, Any], key: CauseKey, command: str, of_an_endpoint: str
+) -> None:
+    for endpoint, expected in (("", command), ("t-1/e-1", of_an_endpoint)):
+        entry = replace(ENTRY, about=AboutLetter(endpoint=endpoint), **changes)
+        [group] = grouped([entry], By.CAUSE, NOW)
+        step = step_for(group, By.CAUSE, "orders", None)
+        assert (step.command, step.effect) == (expected, CAUSES[key].means)
 
 
 @pytest.mark.parametrize(
