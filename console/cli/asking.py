@@ -12,8 +12,9 @@ from ..operations.duration import NEVER, ending
 from ..operations.problem import Cause, Problem
 from ..operations.reason import checked_reason, optional_reason
 from ..operations.session import Session
+from ..operations.words import printable
 from . import output
-from .output import line, printable
+from .output import line
 
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Don't ask; needed where there is no terminal.")

@@ -25,9 +25,10 @@ from ..operations import aws as clients
 from ..operations.problem import Cause, Denied, Problem
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE
+from ..operations.words import printable
 from . import completion, output, progress
 from .exit import exit_status
-from .output import Reply, printable
+from .output import Reply
 from .policies import BESIDE_READER, help_after_refusal
 
 Profile = Annotated[

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ..operations.problem import Cause, Problem
+from ..operations.words import printable
 from .exit import Exit
 
 if TYPE_CHECKING:
@@ -71,20 +72,6 @@ class Reply(Generic[A]):
     answer: A
     show: Callable[[A], Iterable[Block]]
     exit_status: Exit = Exit.DONE
-
-
-def printable(text: str) -> str:
-    """The text with every unprintable character written as an escape.
-
-    That covers terminal escapes, line breaks, bidirectional overrides and zero-width
-    characters.
-    """
-    return "".join(
-        character
-        if character.isprintable()
-        else character.encode("unicode_escape", "surrogatepass").decode()
-        for character in text
-    )
 
 
 def compiled(query: str | None) -> Any:

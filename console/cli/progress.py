@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from .output import printable
+from ..operations.words import printable
 
 
 def pause(seconds: float) -> None:

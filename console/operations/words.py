@@ -45,3 +45,17 @@ def moment(epoch: object) -> datetime | None:
         return datetime.fromtimestamp(epoch, UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def printable(text: str) -> str:
+    """The text with every unprintable character written as an escape.
+
+    That covers terminal escapes, line breaks, bidirectional overrides and zero-width
+    characters.
+    """
+    return "".join(
+        character
+        if character.isprintable()
+        else character.encode("unicode_escape", "surrogatepass").decode()
+        for character in text
+    )
