@@ -78,6 +78,7 @@ class RecordedChange:
             "target": change.target,
             "who": self._session.aws.caller,
             "why": change.why or None,
+            "via": self._session.via,
             "before": _kept(change.before),
             "after": _kept(change.after),
         }

@@ -20,7 +20,7 @@ WITHIN = 300.0
 """Seconds between the record of a change by `dlq` and the stream's row of the same change: the
 stream cuts its time to a second, and the clock of a person's machine may be wrong."""
 
-BY_DLQ, OUTSIDE = "dlq", "outside dlq"
+BY_DLQ, BY_PAGE, OUTSIDE = "dlq", "dlq ui", "outside dlq"
 
 RULE_EDIT, ENDPOINT_EDIT = "rules edit", "endpoint edit"
 """What stands for a command where a rule or an endpoint was changed without `dlq`."""
@@ -42,7 +42,9 @@ class AuditLine:
         f"words of the command after `dlq`; `{RULE_EDIT}` or `{ENDPOINT_EDIT}` outside dlq",
     ]
     target: Annotated[str, "what was changed, such as `circuit orders` or `rule r1`"]
-    via: Annotated[str, f"`{BY_DLQ}`, or `{OUTSIDE}`: the console, an API, or another program"]
+    via: Annotated[
+        str, f"`{BY_DLQ}`, `{BY_PAGE}`, or `{OUTSIDE}`: the console, an API, or another program"
+    ]
     who: Annotated[str | None, "ARN of the caller, with the session; null outside dlq"]
     user_id: Annotated[str | None, "the caller's UserId, which IAM has checked; null outside dlq"]
     why: Annotated[str, "the reason given; empty without one"]
@@ -143,7 +145,7 @@ def _by_dlq(row: Row, end: Row | None) -> AuditLine:
         pipeline=str(row[CHANGES.partition]),
         command=str(row["command"]),
         target=str(row["target"]),
-        via=BY_DLQ,
+        via=str(row.get("via", BY_DLQ)),
         who=_who(str(row["who"]), user_id),
         user_id=user_id,
         why=str(row.get("why", "")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from deadletter.contract import APP_DIMENSION, DIMENSION, MAIN_DLQ, NAMESPACE, pipeline_prefix
 from deadletter.signals.figures import Figure
@@ -48,15 +48,67 @@ class Metric(NamedTuple):
 Points = Sequence[tuple[datetime, float]]
 
 
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """One figure of a pipeline over the last hours."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    name: Annotated[str, "arrived, sent again, processed, or age of the oldest (seconds)"]
+    minutes: Annotated[int, "minutes of one value"]
+    values: Annotated[Sequence[float], "the values, the earliest first; 0 where none is known"]
+
+
+RECENT, RECENT_MINUTES = timedelta(hours=3), 5
+"""How far back the drawing looks, and the minutes of one value."""
+
+
+def recently(
+    cloudwatch: CloudWatchClient, app: App, pipelines: Sequence[DeployedPipeline], now: datetime
+) -> Sequence[Recent]:
+    """What arrived, was sent again and was processed, and how old the DLQ was."""
+    wanted = {
+        (pipeline.name, name): metric
+        for pipeline in pipelines
+        for name, metric in _recent_metrics(app, pipeline)
+    }
+    seconds = RECENT_MINUTES * 60
+    end = now.replace(second=0, microsecond=0)
+    start = end - RECENT
+    found = _points(cloudwatch, list(wanted.values()), start, end, seconds) if wanted else {}
+    rows = []
+    for (pipeline, name), metric in wanted.items():
+        values = [0.0] * int(RECENT.total_seconds() // seconds)
+        for at, value in found.get(metric, ()):
+            place = int((at - start).total_seconds() // seconds)
+            if 0 <= place < len(values):
+                values[place] = value
+        rows.append(Recent(pipeline, name, RECENT_MINUTES, values))
+    return rows
+
+
+def _recent_metrics(app: App, pipeline: DeployedPipeline) -> Iterator[tuple[str, Metric]]:
+    main, dlq = (url.rpartition("/")[2] for url in (pipeline.main_url, pipeline.dlq_url))
+    ours = ((APP_DIMENSION, app.name), (DIMENSION, pipeline.name))
+    yield "arrived", Metric("AWS/SQS", "NumberOfMessagesSent", "Sum", (("QueueName", main),))
+    yield "sent again", Metric(NAMESPACE, str(Figure.REDRIVEN), "Sum", ours)
+    yield "processed", Metric(NAMESPACE, str(Figure.PROCESSED), "Sum", ours)
+    yield "age of the oldest (seconds)", _age(dlq)
+
+
 def _points(
-    cloudwatch: CloudWatchClient, metrics: Sequence[Metric], start: datetime, end: datetime
+    cloudwatch: CloudWatchClient,
+    metrics: Sequence[Metric],
+    start: datetime,
+    end: datetime,
+    period: int = _PERIOD,
 ) -> Mapping[Metric, Points]:
-    """Each minute's figure of each metric, the earliest first."""
+    """Each period's figure of each metric, the earliest first."""
     found: dict[Metric, Points] = {}
     for first in range(0, len(metrics), _MOST_METRICS):
         some = metrics[first : first + _MOST_METRICS]
         queries: list[Any] = [
-            {"Id": f"q{number}", "MetricStat": _stat(metric)} for number, metric in enumerate(some)
+            {"Id": f"q{number}", "MetricStat": _stat(metric, period)}
+            for number, metric in enumerate(some)
         ]
         paginator = cloudwatch.get_paginator("get_metric_data")
         for page in paginator.paginate(MetricDataQueries=queries, StartTime=start, EndTime=end):
@@ -67,10 +119,10 @@ def _points(
     return found
 
 
-def _stat(metric: Metric) -> Mapping[str, Any]:
+def _stat(metric: Metric, period: int) -> Mapping[str, Any]:
     dimensions = [{"Name": name, "Value": value} for name, value in metric.dimensions]
     named = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
-    return {"Metric": named, "Period": _PERIOD, "Stat": metric.stat}
+    return {"Metric": named, "Period": period, "Stat": metric.stat}
 
 
 def alarms(cloudwatch: CloudWatchClient, prefix: str, **which: Any) -> Iterator[Mapping[str, Any]]:

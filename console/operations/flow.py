@@ -26,7 +26,9 @@ from deadletter.signals.troubles import Seen, TroubleKind
 from . import deployed, status
 from .answer import Answer
 from .attention import source_name, why_nothing_goes_back
+from .aws import explain
 from .circuits import CircuitRow, list_circuits
+from .figures import Recent, recently
 from .problem import Problem
 from .rules import ListedRule, RulesRequest, list_rules
 from .selection import NamedPipelines
@@ -70,6 +72,7 @@ class Flow(Answer):
     at: Annotated[datetime, "when it was read"]
     nodes: Annotated[Sequence[FlowNode], "the nodes, by pipeline"]
     edges: Annotated[Sequence[FlowEdge], "the edges; both ends are among the nodes"]
+    recent: Annotated[Sequence[Recent], "the last three hours of each pipeline"]
     unread: Annotated[Sequence[str], "what could not be read, and why: it is not drawn"]
 
 
@@ -88,9 +91,13 @@ class FlowRequest:
 
 def read(session: Session, request: FlowRequest) -> Flow:
     """The drawing of these pipelines, or of all. Raises Problem if the app can't be read."""
-    names = request.pipelines
     session.say(f"Asking AWS about app {session.app_name}")
-    now = status.read(session, names)
+    return drawn(session, status.read(session, request.pipelines))
+
+
+def drawn(session: Session, now: status.AppStatus) -> Flow:
+    """The drawing of the pipelines whose status was read."""
+    names = [pipeline.name for pipeline in now.pipelines]
     unread = [item.says for item in now.attention if item.kind == TroubleKind.UNREAD]
     rules: dict[str, Sequence[ListedRule]] = {}
     circuits: dict[str, list[CircuitRow]] = {}
@@ -108,16 +115,25 @@ def read(session: Session, request: FlowRequest) -> Flow:
     nodes, edges = [], []
     for pipeline in now.pipelines:
         settings = deployed.settings(app.pipeline(pipeline.name))
-        drawn = drawing(
+        found = drawing(
             pipeline,
             settings,
             rules.get(pipeline.name, ()),
             circuits.get(pipeline.name, ()),
             now.at,
         )
-        nodes += drawn[0]
-        edges += drawn[1]
-    return Flow(**session.place, at=now.at, nodes=nodes, edges=edges, unread=unread)
+        nodes += found[0]
+        edges += found[1]
+    recent: Sequence[Recent] = ()
+    try:
+        pipelines = app.select(names) if names else ()
+        recent = recently(session.aws.cloudwatch, app, pipelines, now.at)
+    except Exception as error:
+        problem = explain(error)
+        if problem is None:
+            raise
+        unread.append(f"the figures could not be read: {problem.says}")
+    return Flow(**session.place, at=now.at, nodes=nodes, edges=edges, recent=recent, unread=unread)
 
 
 def drawing(

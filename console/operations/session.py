@@ -26,7 +26,8 @@ class AppLocation(TypedDict):
 class Session:
     """One app in one account and region. `clock` is in epoch seconds.
 
-    `say` is told now and then how far a long look is, and `pause` waits between two looks.
+    `say` is told now and then how far a long look is, and `pause` waits between two looks. `via` is
+    what the person changes something with, as the audit table keeps it.
     """
 
     connect: Callable[[], Aws]
@@ -34,6 +35,7 @@ class Session:
     clock: Callable[[], float] = time.time
     say: Callable[[str], None] = lambda _: None
     pause: Callable[[float], None] = time.sleep
+    via: str = "dlq"
 
     @cached_property
     def aws(self) -> Aws:

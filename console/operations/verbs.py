@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from inspect import getdoc
+from shlex import quote
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from .answer import Answer
@@ -125,6 +126,25 @@ class Verb:
             default = None if required else field.default
             kind = kinds[0] if kinds else kind
             yield AskedField(field.name, asked, kind, repeats, default, required)
+
+
+def typed_line(words: str, verb: Verb, request: Any) -> str:
+    """The command line that asks for the same: `words` are those of the command, after `dlq`."""
+    typed = ["dlq", *words.split()]
+    options: list[str] = []
+    for field in verb.asked():
+        value = getattr(request, field.name)
+        if value == (() if field.repeats else field.default):
+            continue
+        names = field.asked.names
+        for each in value if field.repeats else (value,):
+            if isinstance(each, bool):
+                options.append(names[-1])
+            elif names:
+                options += [names[-1], quote(str(each))]
+            else:
+                typed.append(quote(str(each)))
+    return " ".join([*typed, *options])
 
 
 def always(_plan: Any) -> bool:
