@@ -39,6 +39,7 @@ COMMANDS = {
         ".groups",
         "What is failing, and why: messages by cause, tenant and more, with what to type.",
     ),
+    "ui": (".ui", "A page of this app in your browser, with your own rights."),
     "init": (".init", "List the account's DLQs, and add chosen ones to cdk.json."),
     "doctor": (".doctor", "Check what synth can't see around a queue and its DLQ."),
     "list": (".list", "Which messages there are, where they lie, and why."),

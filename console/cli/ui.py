@@ -1,0 +1,91 @@
+"""`dlq ui`: five screens in a browser on this machine."""
+
+from __future__ import annotations
+
+import html
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..operations.answer import Answer
+from ..operations.audit_lines import BY_PAGE
+from ..operations.problem import Cause, Problem
+from ..operations.session import Session
+from .command import command, plain_typer
+from .output import Block, Line, Reply, line, show
+
+typer_app = plain_typer()
+
+
+@dataclass(frozen=True, slots=True)
+class PageOver(Answer):
+    """What `dlq ui` answers once it has ended."""
+
+    says: Annotated[str, "that it has ended"]
+
+
+@command(
+    typer_app,
+    "ui",
+    example=("dlq ui", "dlq ui --act", "dlq --profile prod ui --no-browser --port 8080"),
+)
+def ui(
+    session: Session,
+    *,
+    act: Annotated[
+        bool, typer.Option("--act", help="Let the page change something; else it only reads.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65_535, help="Else any that is free.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
+    ] = False,
+) -> Reply[PageOver]:
+    """A page of this app in your browser, with your own rights.
+
+    It listens on this machine alone, and only reads without --act. Its address is good for one
+    browser, once, within a minute. It ends by Ctrl-C, after half an hour without a tab, and after
+    eight hours.
+    """
+    try:
+        from ..web.server import serve
+    except ImportError as error:
+        raise Problem(
+            "The page needs more packages: pip install 'deadletter[ui]'.", Cause.INPUT
+        ) from error
+    session.app()
+    with tempfile.TemporaryDirectory() as folder:
+
+        def opened(address: str) -> None:
+            show(list(_says(address, act=act)), sys.stderr)
+            if not no_browser:
+                webbrowser.open(_door(Path(folder), address).as_uri())
+
+        serve(replace(session, via=BY_PAGE), acts=act, port=port, opened=opened)
+    over = PageOver(**session.place, says="The page has ended.")
+    return Reply(over, lambda answer: [line(answer.says)])
+
+
+def _says(address: str, *, act: bool) -> Iterator[Block]:
+    may = "It may change something: each change asks first." if act else "It only reads; --act lets it act."
+    yield line(f"The page is open until Ctrl-C. {may}")
+    yield Line((address,), typed=True)
+
+
+def _door(folder: Path, address: str) -> Path:
+    """A file that leads to the page: the list of processes shows its name, not the address."""
+    path = folder / "open.html"
+    path.touch(mode=0o600)
+    path.write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address)}">',
+        encoding="utf-8",
+    )
+    return path
+
