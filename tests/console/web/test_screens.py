@@ -1,0 +1,90 @@
+"""Each screen shows what its verb answers, and what the same is in a terminal."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+
+from console.cli import output
+from console.web.screens import Screens
+from deadletter.failure.failure import Blame
+from tests.console.conftest import Cloud, Dlq, FakeLambda
+from tests.console.web.conftest import Browser
+from tests.each_row import each_row
+
+LIBRARY = {"consumer_library": True}
+Opened = Callable[..., Browser]
+
+
+def failing(cloud: Cloud) -> str:
+    """An app with a message that fails; its ID."""
+    cloud.deploy("orders", settings=LIBRARY)
+    id_ = cloud.letter("{}")
+    facts = {"error_type": "HTTPError", "http_status": 503, "fingerprint": "f503" * 4}
+    cloud.failed("orders", id_, at=time.time() - 60, blame=Blame.DEPENDENCY, **facts)
+    return id_
+
+
+@pytest.fixture
+def failed(cloud: Cloud) -> str:
+    return failing(cloud)
+
+
+@each_row(
+    ("path", "shows"),
+    [
+        ("", ["Nothing needs a person", "orders", "main queue", "arrived", "dlq status"]),
+        ("causes", ["1 message in 1 group", "HTTPError 503", "f503f503", "dlq groups"]),
+        ("causes?by=tenant", ["unknown", "dlq groups --by tenant"]),
+        ("causes/f503f503", ["HTTPError 503", "dlq circuit list", "dlq show cause:f503f503"]),
+        ("find", ["Type an ID"]),
+        ("find?q=cause%3Df503f503", ["1 message", "503", "dlq list -f cause=f503f503"]),
+        ("find?q=tenant%3Dcedr", ["0 messages", "Not searched"]),
+        ("m/{id}", ["failed: 503 HTTPError", "Processed:", "dlq show {id}", "Show the body"]),
+        ("runs", ["There is no run", "dlq run list", "nothing is on record"]),
+    ],
+)
+def test_a_screen_shows_what_is_there(
+    failed: str, opened: Opened, path: str, shows: list[str]
+) -> None:
+    answer = opened().get(path.format(id=failed))
+    text = html.unescape(answer.text)
+    assert answer.status == 200, text
+    assert [each for each in shows if each.format(id=failed) not in text] == []
+    # Without --act nothing on it changes anything.
+    assert "/plan/" not in text
+    assert "/form/" not in text
+
+
+@each_row(
+    ("path", "status", "says"),
+    [
+        ("m/A-4711", 404, "A-4711"),
+        ("causes/ffff", 404, "No cause"),
+        ("causes?by=colour", 400, "colour"),
+        ("find?q=colour%3Dred", 400, "colour"),
+        ("runs/f00d", 404, "f00d"),
+        ("nothing", 404, "Not Found"),
+        ("form/retry", 404, "Not Found"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_sentence(
+    failed: str, opened: Opened, path: str, status: int, says: str
+) -> None:
+    answer = opened().get(path)
+    assert (answer.status, says in html.unescape(answer.text)) == (status, True), answer.text
+
+
+def test_what_the_page_reads_is_what_the_command_answers(
+    failed: str, opened: Opened, dlq: Dlq
+) -> None:
+    browser = opened()
+    answer, drawn = Screens(browser.session, browser.guard, acts=False).read_now()
+    typed = json.loads(dlq("status", "--json").stdout)
+    assert output.plain(answer)["pipelines"] == typed["pipelines"]
+    assert output.plain(drawn)["nodes"] == json.loads(dlq("flow", "--json").stdout)["nodes"]
