@@ -21,7 +21,7 @@ from ..operations.circuits import (
 from ..operations.session import Session
 from ..operations.words import duration
 from . import asking
-from .command import group
+from .command import plain_typer
 from .output import Block, Part, Styled, TextTable, line
 from .verb import add
 
@@ -29,7 +29,7 @@ from .verb import add
 # every message of its dependency.
 SUGGESTED = "2h"
 
-typer_app = group("Circuit breakers: which dependencies are down, and the manual override.")
+typer_app = plain_typer()
 
 
 def _ask(_: Session, plan: CircuitHold) -> CircuitHold:

@@ -182,17 +182,6 @@ def plain_typer(**settings: Any) -> typer.Typer:
     )
 
 
-def group(says: str) -> typer.Typer:
-    """An empty command group; `says` is its line in the help."""
-    typer_app = plain_typer(cls=Group, no_args_is_help=True)
-    typer_app.callback(help=says)(_nothing)
-    return typer_app
-
-
-def _nothing() -> None:
-    """Does nothing: with a callback, Typer keeps a group with a single command a group."""
-
-
 def examples(*lines: str) -> str:
     """The end of a help page; \b keeps Typer from joining the lines."""
     return "\n".join(["\b", "Examples:", *(f"  {text}" for text in lines)])

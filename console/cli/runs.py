@@ -29,7 +29,7 @@ from ..operations.session import Session
 from ..operations.verbs import Verb
 from ..operations.words import clock, count
 from . import output
-from .command import group
+from .command import plain_typer
 from .exit import Exit
 from .output import Block, Line, Styled, TextTable, line
 from .verb import add
@@ -37,7 +37,7 @@ from .verb import add
 if TYPE_CHECKING:
     from ..operations.retry import Retried
 
-typer_app = group("Runs of retry, discard and restore: planned, paced, stoppable.")
+typer_app = plain_typer()
 
 # Seconds between two looks at a run that is watched.
 WATCH_SECONDS = 2.0

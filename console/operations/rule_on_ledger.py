@@ -25,7 +25,6 @@ from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import side_by_side
 from .deadline import Deadline, reads_until
-from .groups import MOST_SECONDS, FailingReading
 from .problem import Problem
 from .queue import depth
 from .selection import Choice, key_of
@@ -93,6 +92,8 @@ def matches_on_record(
 
     Raises Problem if the failure records can't be read.
     """
+    from .groups import MOST_SECONDS, FailingReading
+
     settings = deployed.settings(pipeline)
     compiled = compile_pattern(pattern)
     since = session.clock() - DAYS * DAY
