@@ -102,10 +102,7 @@ COMMANDS = {
     "rules list": (".rules", "The rules in the order they are tried, and what each does."),
     "rules add": (".rules", "Add a rule, in effect within a minute."),
     "rules disable": (".rules", "Disable a rule, within a minute; it stays in the table."),
-    "rules remove": (
-        ".rules",
-        "Remove a rule. Messages that it holds or delays are decided anew by the next run.",
-    ),
+    "rules remove": (".rules", "Remove a rule; dlq rules undo brings it back."),
     "rules undo": (".rules", "Take the last change of a rule back."),
     "rules test": (
         ".rule_trial",

@@ -11,15 +11,14 @@ from deadletter.contract import EVERY_PIPELINE
 
 from ..operations import rules
 from ..operations.rule_file import APPLY, AppliedRules, as_yaml
+from ..operations.rule_table import everywhere
 from ..operations.rules import (
-    AddedRule,
+    AddPlan,
+    ChangedRule,
     ListedRule,
     PipelineRules,
-    PlannedRule,
     RuleList,
-    RuleRevision,
     action_of,
-    everywhere,
 )
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
@@ -105,33 +104,17 @@ def _ago(last: datetime | None, now: datetime) -> str:
 # Changes.
 
 
-def _ending(session: Session, plan: PlannedRule) -> PlannedRule:
+def _ending(session: Session, plan: AddPlan) -> AddPlan:
     """The rule with the end that a person gives it, if none was typed."""
     if plan.has_end:
         return plan
     return plan.ending(asking.end_or_never(None, session.now, "the rule"))
 
 
-def _added(change: AddedRule) -> Iterator[Block]:
-    return _changed(change, "replaced" if change.before else "added")
-
-
-def _switched_off(change: RuleRevision) -> Iterator[Block]:
-    return _changed(change, "disabled")
-
-
-def _removed(change: RuleRevision) -> Iterator[Block]:
-    return _changed(change, "removed")
-
-
-def _undone(change: RuleRevision) -> Iterator[Block]:
-    return _changed(change, "as before" if change.rule else "removed")
-
-
-def _changed(change: RuleRevision, what: str) -> Iterator[Block]:
+def _changed(change: ChangedRule) -> Iterator[Block]:
     """That a rule was changed, what was done to it, and what takes that back."""
     yield line(
-        Styled(f"Rule {change.rule_id} of {everywhere(change.pipeline)} {what}", "strong"),
+        Styled(f"Rule {change.rule_id} of {everywhere(change.pipeline)} {change.did}", "strong"),
         f" in account {change.account}, {change.region}",
     )
     yield line("In effect within a minute, for messages that wait too. It is undone by")
@@ -140,7 +123,7 @@ def _changed(change: RuleRevision, what: str) -> Iterator[Block]:
 
 def _applied(answer: AppliedRules) -> Iterator[Block]:
     yield line(Styled("Rules applied", "strong"), f" in account {answer.account}, {answer.region}")
-    yield from (line(change.says(), indent=2) for change in answer.rules)
+    yield from (line(change.line, indent=2) for change in answer.rules)
     yield line(f"{count(answer.unchanged, 'rule')} unchanged.", indent=2)
     if answer.kept:
         yield line(f"Not in the file, and kept: {', '.join(answer.kept)}.", indent=2)
@@ -154,8 +137,8 @@ def _was_raced(answer: AppliedRules) -> Exit:
 
 
 add(typer_app, rules.LIST, _list)
-add(typer_app, rules.ADD, _added, ask=_ending, says_plan=True)
-add(typer_app, rules.DISABLE, _switched_off)
-add(typer_app, rules.REMOVE, _removed)
-add(typer_app, rules.UNDO, _undone)
+add(typer_app, rules.ADD, _changed, ask=_ending, says_plan=True)
+add(typer_app, rules.DISABLE, _changed)
+add(typer_app, rules.REMOVE, _changed)
+add(typer_app, rules.UNDO, _changed)
 add(typer_app, APPLY, _applied, status=_was_raced)

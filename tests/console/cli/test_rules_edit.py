@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
+from console.operations import rule_table
 from console.operations.rule_table import RuleTable
-from console.operations.rules import RuleScope
 from deadletter.failure.ledger import AboutLetter
 
 CALLER = "arn:aws:sts::123456789012:user/moto"
@@ -372,13 +372,13 @@ def test_replacing_shows_what_changes_and_drops_the_old_verdict(orders: Any, dlq
 
 def changing(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Another person changes something between the plan of a rule and its writing."""
-    real = RuleScope.check
+    real = rule_table.check
 
     def check(*arguments: Any, **options: Any) -> None:
         change()
         real(*arguments, **options)
 
-    monkeypatch.setattr(RuleScope, "check", check)
+    monkeypatch.setattr(rule_table, "check", check)
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -438,15 +438,15 @@ def test_a_rule_that_is_deleted_meanwhile_does_not_come_back(
     orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders.rule("r", tenantId="a", action="HOLD")
-    real = RuleTable.disable
+    real = RuleTable.write
 
-    def disable(*arguments: Any) -> None:
+    def write(*arguments: Any, **options: Any) -> bool:
         orders.dynamodb.delete_item(
             TableName="rules", Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "r"}}
         )
-        real(*arguments)
+        return real(*arguments, **options)
 
-    monkeypatch.setattr(RuleTable, "disable", disable)
+    monkeypatch.setattr(RuleTable, "write", write)
     done = dlq("rules", "disable", "r", "--reason", "x", "--yes")
     assert done.exit_code == Exit.ATTENTION
     assert orders.rules() == {}

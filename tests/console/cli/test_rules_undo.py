@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
-from console.operations import item
-from console.operations.rules import RuleScope
+from console.operations import item, rule_table
 from deadletter.failure.ledger import AboutLetter
 
 SAID = ("--reason", "a slip", "--yes")
@@ -60,7 +59,7 @@ def test_the_last_change_is_taken_back_whatever_it_was_and_the_undo_too(
     assert before != after
     answer = read(dlq, "undo", "later", *SAID)
     assert orders.rules() == before
-    assert (answer["rule"] == {}) is (what == "add")
+    assert (answer["after"] is None) is (what == "add")
     read(dlq, "undo", "later", *SAID)
     assert orders.rules() == after
 
@@ -96,13 +95,13 @@ def test_a_rule_that_is_changed_between_the_look_and_the_undo_is_left_alone(
 ) -> None:
     add(dlq)
     add(dlq, "later", "20h", "--replace")
-    real = RuleScope.check
+    real = rule_table.check
 
     def check(*arguments: Any, **options: Any) -> None:
         orders.rule("later", tenantId="b", action="HOLD")
         real(*arguments, **options)
 
-    monkeypatch.setattr(RuleScope, "check", check)
+    monkeypatch.setattr(rule_table, "check", check)
     done = dlq("rules", "undo", "later", *SAID)
     assert done.exit_code == Exit.ATTENTION
     assert "Rule later has just been changed by another person" in done.stderr
@@ -142,7 +141,7 @@ def test_a_rule_with_a_unique_id_needs_no_pipeline(several: Any, dlq: Any, key: 
     steps = (("disable", False), ("undo", None))
     for command, enabled in steps:
         answer = read(dlq, command, "later", *SAID)
-        assert (answer["pipeline"], answer["rule"].get("enabled")) == (key, enabled)
+        assert (answer["pipeline"], answer["after"].get("enabled")) == (key, enabled)
     assert read(dlq, "remove", "later", *SAID)["pipeline"] == key
     assert several.rules() == {}
     # The record of its changes says where it was.
@@ -178,7 +177,7 @@ def test_switching_off_is_undone_beside_a_rule_of_all_pipelines(orders: Any, dlq
     orders.rule("later", tenantId="a", action="HOLD")
     here = ("later", "--pipeline", "orders", *SAID)
     read(dlq, "disable", *here)
-    assert read(dlq, "undo", *here)["rule"].get("enabled") is None
+    assert read(dlq, "undo", *here)["after"].get("enabled") is None
 
 
 def test_a_rule_goes_back_to_a_time(orders: Any, dlq: Any) -> None:
