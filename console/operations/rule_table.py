@@ -242,6 +242,8 @@ def check(
 
     A rule that comes back as it was (`is_back`) may end another rule of its id, as it did.
     """
+    if not app.pipelines:
+        raise Problem("The app has no pipeline yet: deploy one.", Cause.ABSENT)
     touched = {change.key for change in changes}
     others = [row.columns for row in stored if row.key not in touched]
     after = [*others, *(change.after for change in changes if change.after is not None)]

@@ -300,6 +300,12 @@ def test_a_rule_of_every_pipeline_is_valid_and_counted_in_each(orders: Any, dlq:
     assert orders.rules()["r"]["pipeline"] == "*"
 
 
+def test_without_a_pipeline_no_rule_can_be_judged(cloud: Any, dlq: Any) -> None:
+    cloud.deploy()
+    done = typed(dlq, f"{ADD} --pipeline '*'", *WRITTEN, ends=Exit.ABSENT)
+    assert "The app has no pipeline yet: deploy one." in done.stderr
+
+
 # A rule that is there already.
 
 

@@ -90,7 +90,11 @@ def test_of_two_rules_with_one_id_both_say_which_counts(
 ) -> None:
     orders.rule("twice", **HOLD, enabled=enabled)
     orders.rule("twice", "*", tenantId="b", action="HOLD")
-    rules = {rule["pipeline"]: rule for rule in rules_of(dlq)}
+    # It is tied with the one that counts if the other is off.
+    orders.rule("tied", tenantId="b", action="QUARANTINE")
+    rules = {rule["pipeline"]: rule for rule in rules_of(dlq) if rule["rule_id"] == "twice"}
+    assert TIED not in rules["orders"]["status_reason"]
+    assert (TIED in rules["*"]["status_reason"]) is not enabled
     effects = {key: rule["effect"] for key, rule in rules.items()}
     assert effects == (
         {"*": "refused", "orders": "enforced"}

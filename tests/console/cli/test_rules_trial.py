@@ -117,7 +117,9 @@ def test_a_rule_is_tried_wherever_messages_lie(orders: Any, dlq: Any) -> None:
     orders.letter('{"tenantId": "b"}', "orders-dlq-bulk")
     # Its record alone is no message to try a rule on.
     orders.failed("orders", "elsewhere", AboutLetter({"tenantId": "a"}))
-    assert tried(trial(dlq, OF_A, "--look")) == {
+    answer = trial(dlq, OF_A, "--look")
+    assert (len(answer["matching"]), "elsewhere" in answer["matching"]) == (4, False)
+    assert tried(answer) == {
         "dlq": (1, 1), "dedicated:bulk": (1, 0), "parked": (2, 1), "rule:stop": (2, 1),
         "time": (1, 1),
     }  # fmt: skip
@@ -204,7 +206,7 @@ def test_a_rule_is_tried_on_the_failure_records(orders: Any, dlq: Any) -> None:
     record = answer["on_record"]
     assert (record["here"], record["matched"], record["tenants"]) == (6, 4, 1)
     assert (record["failed"], record["failed_matched"]) == (5, 3)
-    assert sorted(answer["matching"]) == ["m0", "m1", "m2", "old"]
+    assert (sorted(answer["matching"]), record["hints"]) == (["m0", "m1", "m2", "old"], [])
     assert (answer["tried"], orders.received("orders-dlq")) == ([], 0)
     of_b = f"-f body.amount=5 {OF_B}"
     untold = trial(dlq, of_b)["on_record"]
