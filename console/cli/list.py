@@ -12,7 +12,7 @@ from ..operations.words import clock, count, duration, size
 from . import verb
 from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Styled, line
+from .output import Block, Line, Styled, line, said, typed
 
 # Characters of a body that a terminal is given; JSON has all of it.
 _MAX_BODY = 2_000
@@ -42,7 +42,7 @@ def show(answer: MessageList) -> Iterator[Block]:
     for near in answer.did_you_mean:
         yield line(Styled(f"Did you mean {near}?", "alarm"))
     for note in answer.notes:
-        yield line(note)
+        yield from said(note)
     if answer.file is not None:
         yield line(f"{count(answer.written, 'message')} written to {answer.file}")
     several = len(answer.pipelines) > 1
@@ -52,7 +52,7 @@ def show(answer: MessageList) -> Iterator[Block]:
         here = f" --pipeline {first.pipeline}" if first.pipeline else ""
         if first.pipeline:
             yield line("The story of one:")
-            yield Line((f"  dlq show {quote(first.message_id)}{here}",), typed=True)
+            yield from typed(f"dlq show {quote(first.message_id)}{here}")
 
 
 def _of(answer: MessageList) -> str:

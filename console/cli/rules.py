@@ -29,7 +29,7 @@ from . import asking
 from .command import group
 from .exit import Exit
 from .list import not_searched
-from .output import Block, Line, Part, Styled, TextTable, line
+from .output import Block, Line, Part, Styled, TextTable, line, said, typed
 from .verb import add
 
 typer_app = group("Routing rules: which messages to stop, slow down or set apart.")
@@ -138,7 +138,7 @@ def _changed(change: RuleRevision, what: str) -> Iterator[Block]:
         f" in account {change.account}, {change.region}",
     )
     yield line("In effect within a minute, for messages that wait too. It is undone by")
-    yield Line((f"dlq rules undo {quote(change.rule_id)}",), 2, typed=True)
+    yield from typed(f"dlq rules undo {quote(change.rule_id)}")
 
 
 def _applied(answer: AppliedRules) -> Iterator[Block]:
@@ -174,7 +174,8 @@ def _trial(trial: RuleTrial) -> Iterator[Block]:
         f" in pipeline {trial.pipeline}, account {trial.account}, {trial.region}",
     )
     if trial.on_record is not None:
-        yield from map(line, rules.matches_of([trial.on_record], trial.at))
+        for text in rules.matches_of([trial.on_record], trial.at):
+            yield from said(text)
     for place in trial.tried:
         of = count(place.messages, "message")
         yield line(f"Would match {place.matched:,} of {of} of {place.place}.")

@@ -27,7 +27,7 @@ from .circuits import show_circuit
 from .command import plain_typer
 from .exit import Exit
 from .groups import marked, table
-from .output import Block, Line, Part, Styled, TextTable, line
+from .output import Block, Line, Part, Styled, TextTable, line, said, typed
 from .rules import show_rules
 from .show_run import show_account, show_run
 
@@ -46,7 +46,7 @@ def show(answer: Shown) -> Iterator[Block]:
     if answer.outcomes is not None:
         yield from show_account(answer.outcomes)
     if answer.unread:
-        yield line(Styled("! ", "alarm"), answer.unread)
+        yield from said(f"! {answer.unread}")
     if answer.rule is not None:
         yield from _rule(answer.rule, answer.at)
     for circuit in answer.circuits or ():
@@ -60,7 +60,8 @@ def show(answer: Shown) -> Iterator[Block]:
 def _rule(found: ShownRule, now: datetime) -> Iterator[Block]:
     for pipeline in found.pipelines:
         yield from show_rules(pipeline, now)
-    yield from map(line, matches_of(found.matches, now))
+    for text in matches_of(found.matches, now):
+        yield from said(text)
     yield from _changes(found.changes, now)
 
 
@@ -72,7 +73,7 @@ def _cause(found: ShownCause, now: datetime) -> Iterator[Block]:
         yield line("No message on record fails for it now.")
     else:
         yield table([found.group], By.CAUSE, now)
-        yield _typed(found.group.next.command)
+        yield from typed(found.group.next.command)
     yield from _changes(found.changes, now)
 
 
@@ -93,11 +94,6 @@ def status(answer: Shown) -> Exit:
 
 
 verb.add(typer_app, VERB, show, status=status)
-
-
-def _typed(command: str) -> Line:
-    """A command alone on its line, for a copy of it."""
-    return Line((f"  {command}",), typed=True)
 
 
 # A message.
@@ -125,13 +121,13 @@ def _message(found: ShownMessage, now: datetime) -> Iterator[Block]:
     yield Line()
     yield TextTable((), [(name, fact) for name, fact in _facts(found, now) if fact])
     for note in found.notes:
-        yield line(Styled("Note: ", "alarm"), note)
+        yield from said(f"Note: {note}")
     yield from _extras(found)
     for place_ in found.not_searched:
         yield line(f"not searched: {place_}")
     for step in found.steps:
         yield line(Styled(step.effect, "faint"))
-        yield _typed(step.command)
+        yield from typed(step.command)
 
 
 def _facts(found: ShownMessage, now: datetime) -> Iterator[tuple[str, str]]:
@@ -249,7 +245,7 @@ def _pipeline(answer: Shown, shown: SettingsInForce) -> Iterator[Block]:
         yield line(Styled("It has no alarm: no person is called.", "alarm"))
     yield Line()
     yield line("What needs attention now:")
-    yield _typed(f"dlq status {answer.name}")
+    yield from typed(f"dlq status {answer.name}")
 
 
 def _observed(found: ObservedPipeline, mode: str, now: datetime) -> Iterator[Block]:

@@ -92,7 +92,7 @@ class OnceMore:
         if plan.is_for_discarders:
             raise Problem(
                 f"Run {switch.id} sent nothing: it threw messages away, or brought them back. "
-                "What is discarded comes back by dlq restore.",
+                f"What is discarded comes back by\ndlq restore {switch.id}",
                 Cause.INPUT,
             )
         of = plan.repeated_run or switch.id
@@ -103,7 +103,7 @@ class OnceMore:
         if not kept:
             raise Problem(
                 f"No message of run {of} is kept: replay_days are over, or the setting is 0. Those "
-                f"that failed and are still parked are sent by dlq retry --in run:{switch.id}",
+                f"that failed and are still parked are sent by\ndlq retry --in run:{switch.id}",
                 Cause.ABSENT,
             )
         return of

@@ -129,8 +129,8 @@ def find(aws: Aws, name: str) -> App:
         raise Problem(
             f"No app {name!r} in account {aws.account}, {aws.region} (no SSM parameter "
             f"{app_parameter(name)}): check --app, --region and --profile. Where no app is "
-            "deployed, dlq list --in queue:NAME --look looks into any queue, dlq groups too, and "
-            "dlq doctor queue:NAME examines it.",
+            "deployed, these look into any queue:\ndlq list --in queue:NAME --look\n"
+            "dlq groups --in queue:NAME --look\ndlq doctor queue:NAME",
             Cause.ABSENT,
         )
     folder = f"{pipelines_folder(name)}/"

@@ -373,7 +373,7 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
     return Processed(
         NO,
         "its failure record ends with no success; the consumer's entry "
-        f"{kept} is under its business ID: dlq show BUSINESS_ID",
+        f"{kept} is under its business ID: name it by that",
     )
 
 

@@ -551,7 +551,7 @@ class _OfPipeline:
                 says = f"parked as {row.parked_as}, by its record"
             else:
                 says = "no longer failing: it was processed, or discarded"
-            self._walk.notes.append(f"{id_} is {says}. Its story: dlq show {id_}")
+            self._walk.notes.append(f"{id_} is {says}. Its story:\ndlq show {id_}")
 
     # Runs, and what was discarded.
 

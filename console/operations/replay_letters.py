@@ -61,7 +61,7 @@ def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     if index is None:
         raise Problem(
             f"Run {switch.id} has not taken its messages yet: it is {switch.before.state}. "
-            f"dlq show {switch.id} --watch waits for it.",
+            f"This waits for it:\ndlq show {switch.id} --watch",
             Cause.FAILED,
         )
     for shard in range(len(index.shards)):

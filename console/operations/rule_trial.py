@@ -232,7 +232,7 @@ def _columns(
             if row.pipeline == key:
                 return row.columns
     raise Problem(
-        f"There is no rule {request.rule!r} for {chosen.name}: see dlq rules list.", Cause.ABSENT
+        f"There is no rule {request.rule!r} for {chosen.name}: see\ndlq rules list", Cause.ABSENT
     )
 
 

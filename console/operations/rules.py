@@ -48,12 +48,6 @@ from .verbs import Asked, Verb
 from .words import clock, count, duration, moment
 
 RuleId = Annotated[str, Asked("Its id, in metrics and with parked messages.", metavar="RULE_ID")]
-WhosePipeline = Annotated[
-    str | None,
-    Asked("The pipeline, or '*' for all; needed if several rules have the id.",
-          ("--pipeline", "-p"), "NAME"),
-]  # fmt: skip
-
 
 # The list.
 
@@ -327,7 +321,7 @@ class RuleScope:
                 Cause.INPUT,
             )
         if not keys and len(self.app.pipelines) > 1:
-            raise Problem(f"There is no rule {self.rule_id!r}: see dlq rules list.", Cause.ABSENT)
+            raise Problem(f"There is no rule {self.rule_id!r}: see\ndlq rules list", Cause.ABSENT)
         return keys[0] if keys else None
 
     @property
@@ -362,7 +356,7 @@ class RuleScope:
                 f"{' and of '.join(map(everywhere, elsewhere))}: add -p '{elsewhere[0]}'.",
                 Cause.ABSENT,
             )
-        raise Problem(f"There is no {self.name}: see dlq rules list.", Cause.ABSENT)
+        raise Problem(f"There is no {self.name}: see\ndlq rules list", Cause.ABSENT)
 
     def check(
         self, stored: Sequence[StoredRule], columns: Mapping[str, Any], *, is_back: bool = False
@@ -630,7 +624,8 @@ def matches_of(matches: Sequence[RuleMatches], now: datetime) -> Iterator[str]:
         of = f"{sum(each.matched for each in rest):,} of {sum(each.here for each in rest):,}"
         yield f"In {count(len(rest), 'other pipeline')}: {of}. --json has each."
     if any(each.problem is None and (each.untold or not each.here) for each in matches):
-        yield "dlq rules test --look tries it on messages; SQS counts it as a receive of each."
+        yield "This tries it on messages too, and SQS counts a receive of each:"
+        yield "dlq rules test RULE_ID --look"
 
 
 def _add(_: Session, plan: PlannedRule, reason: str) -> AddedRule:
@@ -731,12 +726,13 @@ def _undoable(session: Session, request: UndoRequest) -> PlannedChange:
     now = scope.among(same_id)
     changes = [line for line in done if line.pipeline == scope.key]
     if not changes:
-        raise Problem(f"No change of {scope.name} is on record: see dlq audit.", Cause.ABSENT)
+        raise Problem(f"No change of {scope.name} is on record: see\ndlq audit", Cause.ABSENT)
     is_now = None if now is None else canonical(now.columns)
     if _image(changes[0].after) != is_now:
         raise Problem(
             f"Rule {request.rule} is not as its last change on record has left it: changes made "
-            f"by other means are on record seconds later. Look again: dlq show rule:{request.rule}",
+            f"by other means are on record seconds later. Look again:\n"
+            f"dlq show rule:{request.rule}",
             Cause.FAILED,
         )
     if request.to is None:
@@ -822,7 +818,7 @@ def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
         for each in list_rules(session, RulesRequest(pipelines=names)).pipelines
     ]
     if not any(each.rules for each in found):
-        raise Problem(f"There is no rule {rule_id!r}: see dlq rules list.", Cause.ABSENT)
+        raise Problem(f"There is no rule {rule_id!r}: see\ndlq rules list", Cause.ABSENT)
     app = session.app()
     # A rule of * and one of a pipeline may have the id, and other patterns.
     counting: dict[str, list[DeployedPipeline]] = {}

@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
-from console.cli.list import show as shown
-from console.cli.output import show
 from console.operations import places
-from console.operations.list import ListedMessage, MessageList
-from console.operations.places import COST, SearchedPlace, UnsearchedPlace
+from console.operations.places import COST
 from deadletter.failure.about_letter import hashed
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp as stamps
@@ -29,7 +26,6 @@ from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
 from deadletter.rules.business_key import digest_of
 from tests.console.conftest import BUCKET, Cloud, Dlq
-from tests.console.terminal import Terminal
 
 SETTINGS = {"context": {"tenantId": "body.tenantId"}, "idempotency_key": "body.order.id"}
 RUN = "0123456789abcdef"
@@ -241,7 +237,7 @@ def test_an_id_that_no_place_has_is_told_of_by_its_record(cloud: Cloud, dlq: Dlq
     cloud.failed("orders", "first")
     cloud.recovered("orders", "first")
     answer = read(dlq, "first")
-    assert answer["notes"][0] == "first is processed, by its record. Its story: dlq show first"
+    assert answer["notes"][0] == "first is processed, by its record. Its story:\ndlq show first"
     assert "--in discarded" in answer["notes"][1]
 
 
@@ -379,27 +375,3 @@ def test_a_body_is_shown_only_if_asked_for_and_cannot_control_the_terminal(
 def test_who_has_done_something_is_no_question_to_a_list(held: Cloud, dlq: Dlq) -> None:
     result = dlq("list", "-f", "by=ann")
     assert (result.exit_code, "asked of dlq audit" in result.stderr) == (Exit.USAGE, True)
-
-
-def test_each_line_fits_a_terminal_with_the_longest_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    id_, name = "8f14e45f-ceea-467f-9575-2a8c1d6e2b11", "n" * 40
-    at = places.moment(1e9)
-    assert at is not None
-    message = ListedMessage(
-        name, f"circuit:{name}", id_, id_[::-1], name, name, at, at, at, 10**6, "RETRIES_EXHAUSTED",
-        name, "RECOVERED", "because " * 30, "9c1f08e2" * 4, "transient", name, 503, "words " * 40,
-        10**6, 10**6, "x" * 300, {name: "v" * 100},
-    )  # fmt: skip
-    answer = MessageList(
-        "111122223333", "ap-southeast-1", name, at, [message], [name, f"{name[1:]}2"], 10**6, True,
-        [SearchedPlace(name, f"circuit:{name}", 10**6, 1, True, at, f"circuit {name} to close")],
-        [UnsearchedPlace(name, f"dedicated:{name}", 10**6, COST)] * 3, [f"tenant={name} (1)"],
-        False, 10**6, 1, f"{name}.jsonl", 10**6, ["note " * 30],
-    )  # fmt: skip
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    screen = Terminal()
-    show(shown(answer), screen)
-    lines = screen.getvalue().splitlines()
-    assert [row for row in lines if len(row) > 80 and not row.startswith("  dlq ")] == []
-    assert f"  dlq show {id_} --pipeline {name}" in lines

@@ -260,7 +260,7 @@ TIED = "Note: other rules of priority 100 can match the same messages: imports g
         ("a b", ["-f", "body.n=1"], [
             "Matches 0 of 2 messages here now",
             "Can't be told for 1 message: bodies and attributes are not kept.",
-            "dlq rules test --look tries it on messages",
+            "dlq rules test RULE_ID --look",
         ]),
     ],
     ids=["matches", "nearest value", "notes", "bodies"],
