@@ -73,6 +73,8 @@ class Matcher:
         from deadletter.rules.paths import compiled as compiled_path
         from deadletter.rules.pattern import compile_pattern
 
+        from .replay_letters import outcomes_of
+
         self._selection, self._beside = compiled(replace(chosen, ids=(), places=()), now)
         if any(term.key == "by" for term in self._beside):
             raise Problem(
@@ -80,6 +82,8 @@ class Matcher:
             )
         self._chosen, self._settings, self._now = chosen, settings, now.timestamp()
         self._ids = set(chosen.ids)
+        asked = [outcomes_of(each.values) for each in self._beside if each.key == "outcome"]
+        self._outcomes = {each.name for each in set.intersection(*asked)} if asked else None
         pattern = self._selection.pattern
         self._pattern = compile_pattern(pattern) if pattern else None
         self._documents = DocumentBuilder(settings)
@@ -98,6 +102,11 @@ class Matcher:
             return True
         hidden = {"context"} if self._settings.ledger is not LedgerKeeps.PLAIN else set()
         return bool(tops & {"body", "attributes", "system", *hidden})
+
+    @property
+    def reads_outcomes(self) -> bool:
+        """Whether it asks what became of a message in its run."""
+        return self._outcomes is not None
 
     @property
     def reads_times(self) -> bool:
@@ -251,9 +260,10 @@ class Matcher:
                 return None
             answers = [_COMPARED[term.operator](size, number(value)) for value in term.values]
             return all(answers) if term.operator is Operator.DIFFERS else any(answers)
-        if term.key != "text":
-            there = found.rule if term.key == "rule" else found.outcome
-            return any(there.lower() == value.lower() for value in term.values)
+        if term.key == "outcome":
+            return found.outcome in (self._outcomes or ())
+        if term.key == "rule":
+            return any(found.rule.lower() == value.lower() for value in term.values)
         words = "" if found.entry is None else f"{found.entry.error_type}: {found.entry.words}"
         texts = [words, *([] if found.letter is None else _texts(found.letter))]
         if any(value.casefold() in text.casefold() for value in term.values for text in texts):

@@ -40,8 +40,8 @@ class ListedLetter:
     returned: int = 0
 
 
-def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:
-    """Whether a message of a run has one of these outcomes; Problem for an unknown one."""
+def outcomes_of(names: Sequence[str]) -> set[ReplayOutcome]:
+    """The outcomes that these words mean; Problem for an unknown one."""
     wanted: set[ReplayOutcome] = set()
     for name in names:
         if name.lower() not in OUTCOMES:
@@ -51,6 +51,12 @@ def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:
                 f"There is no outcome {name!r}.{meant} Allowed: {', '.join(OUTCOMES)}.", Cause.INPUT
             )
         wanted.update(OUTCOMES[name.lower()])
+    return wanted
+
+
+def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:
+    """Whether a message of a run has one of these outcomes; Problem for an unknown one."""
+    wanted = outcomes_of(names)
     return lambda letter: letter.outcome in wanted
 
 

@@ -26,6 +26,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
 from deadletter.rules.business_key import digest_of
 from tests.console.conftest import BUCKET, Cloud, Dlq
+from tests.each_row import each_row
 
 SETTINGS = {"context": {"tenantId": "body.tenantId"}, "idempotency_key": "body.order.id"}
 RUN = "0123456789abcdef"
@@ -57,6 +58,11 @@ def received(cloud: Cloud, queue: str) -> str:
     return str(message["Attributes"]["ApproximateReceiveCount"])
 
 
+def named(copy: str) -> Name:
+    """A message as its run names it."""
+    return Name(copy=copy, origin=f"origin of {copy}", place=("p", "s"), key="00", tenant="acme")
+
+
 @pytest.fixture
 def held(cloud: Cloud) -> Cloud:
     """Messages that wait, a large one in S3; one parked, one in the DLQ, one on record, one of a
@@ -71,8 +77,7 @@ def held(cloud: Cloud) -> Cloud:
     cloud.failed("orders", "on-record", about, error_type="ReadTimeout", message="no answer",
                  fingerprint="9c1f08e2aaaa")  # fmt: skip
     run = cloud.replay(ReplayRun(id=RUN, pipeline="orders", state=RunState.DONE))
-    name = Name(copy="gone", origin="origin of gone", place=("p", "s"), key="00", tenant="acme")
-    cloud.snapshot(run, [(name, ReplayOutcome.RECOVERED)])
+    cloud.snapshot(run, [(named("gone"), ReplayOutcome.RECOVERED)])
     discarded = DiscardedLetter(
         letter=Letter("thrown", "{}"), home="parking:default", stamp=Stamp("origin of thrown"),
         at=1, by="ann", because="a test",
@@ -188,6 +193,40 @@ def test_a_value_that_nothing_has_names_the_nearest_one(
 ) -> None:
     assert read(dlq, "-f", term, status=1)["did_you_mean"] == [near]
     assert f"Did you mean {near}?" in dlq("list", "-f", term).stdout
+
+
+OUTCOMES = {"open": 3, "failed": 2, "quarantined": 1, "processed": 1, "Stopped": 1, "left": 0}
+
+
+@each_row(("outcome", "messages"), OUTCOMES.items())
+@pytest.mark.parametrize("where", [("--in", f"run:{RUN}"), ()])
+def test_an_outcome_finds_what_its_run_counts(
+    cloud: Cloud, dlq: Dlq, where: tuple[str, ...], outcome: str, messages: int
+) -> None:
+    """Also of what waits in the run still, or has waited elsewhere under the same ID since."""
+    if not cloud.is_deployed:
+        cloud.deploy("bills", "orders", settings=SETTINGS)
+        run = cloud.replay(ReplayRun(id=RUN, pipeline="orders", state=RunState.HELD))
+        cloud.replay(ReplayRun(id="ab" * 8, pipeline="orders", state=RunState.ABORTED), why="x")
+        fates = [ReplayOutcome.OPEN] * 3 + [ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED]
+        fates += [ReplayOutcome.STOPPED, ReplayOutcome.DUPLICATE]
+        lanes = ["run:" + RUN] * 3 + ["", "parked", "rule:stop", ""]
+        cloud.snapshot(run, [(named(f"m-{at}"), fate) for at, fate in enumerate(fates)])
+        for at, lane in enumerate(lanes):
+            wait(cloud, lane, f"m-{at}") if lane else None
+    assert read(dlq, *where, "-f", f"outcome={outcome}")["matching"] == messages
+
+
+def test_an_outcome_is_asked_of_runs_alone(held: Cloud, dlq: Dlq) -> None:
+    for words, says in (
+        (("--in", "parked", "-f", "outcome=failed"), "--in run:ID"),
+        (("-f", "outcome=god"), "There is no outcome 'god'."),
+        (("--in", "run:beef"), "There is no run 'beef'"),
+    ):
+        refused = dlq("list", *words)
+        assert (refused.exit_code in (Exit.USAGE, Exit.ABSENT), says in refused.stderr) == (
+            True,
+        ) * 2
 
 
 def test_a_place_where_nothing_waits_names_the_nearest_one(held: Cloud, dlq: Dlq) -> None:
