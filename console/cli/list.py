@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
+from typing import Any
 
 from ..operations.list import VERB, ListedMessage, MessageList
 from ..operations.places import SearchedPlace, UnsearchedPlace
@@ -97,11 +98,15 @@ def _message(message: ListedMessage, answer: MessageList) -> Iterator[Block]:
     if message.current_id not in (None, message.message_id):
         yield line(Styled(f"current ID {message.current_id}", "faint"), indent=4)
     if message.body is not None:
-        yield line(message.body[:_MAX_BODY], indent=4)
-        if (more := len(message.body) - _MAX_BODY) > 0:
-            yield line(Styled(f"{count(more, 'more character')}: see --json", "faint"), indent=4)
-        for name, value in (message.attributes or {}).items():
-            yield line(f"{name} = {value}", indent=4)
+        yield from content(message.body, message.attributes or {}, indent=4)
+
+
+def content(body: str, attributes: Mapping[str, Any], indent: int = 0) -> Iterator[Block]:
+    """What a message holds, so far as a terminal is given it."""
+    yield line(body[:_MAX_BODY], indent=indent)
+    if (more := len(body) - _MAX_BODY) > 0:
+        yield line(Styled(f"{count(more, 'more character')}: see --json", "faint"), indent=indent)
+    yield from (line(f"{name} = {value}", indent=indent) for name, value in attributes.items())
 
 
 def _since(at: datetime, now: datetime) -> str:

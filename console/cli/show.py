@@ -27,6 +27,7 @@ from .circuits import show_circuit
 from .command import plain_typer
 from .exit import Exit
 from .groups import marked, table
+from .list import content
 from .output import Block, Line, Part, Styled, TextTable, line, said, typed
 from .rules import show_rules
 from .show_run import show_account, show_run
@@ -98,9 +99,6 @@ verb.add(typer_app, VERB, show, status=status)
 
 # A message.
 
-_MOST_OF_BODY = 2_000
-"""Characters of a body that a terminal is given; JSON has all of it."""
-
 _STYLES = {Where.PARKED: "alarm", Where.PROCESSED: "good", Where.DISCARDED: "alarm"}
 
 
@@ -156,13 +154,11 @@ def _extras(found: ShownMessage) -> Iterator[Block]:
         for receive in found.logs:
             yield Line()
             yield from _receive(receive)
+    if found.body_unread:
+        yield line(Styled("! ", "alarm"), found.body_unread)
     if found.body is not None:
         yield Line()
-        yield line(found.body[:_MOST_OF_BODY])
-        if (more := len(found.body) - _MOST_OF_BODY) > 0:
-            yield line(Styled(f"{count(more, 'more character')}: see --json", "faint"))
-        for name, value in (found.attributes or {}).items():
-            yield line(f"{name} = {value}", indent=2)
+        yield from content(found.body, found.attributes or {})
 
 
 def _rule_tried(rule: TriedRule) -> Iterator[Block]:

@@ -198,7 +198,7 @@ def _listed(found: FoundMessage, matcher: Matcher, *, body: bool) -> ListedMessa
         size=letter.size if letter else found.size,
         received=int(received) if received.isdigit() else None,
         body=shown.body if shown else None,
-        attributes=_attributes(shown) if shown else None,
+        attributes=attributes_of(shown) if shown else None,
     )
 
 
@@ -207,7 +207,8 @@ def _sent(found: FoundMessage) -> datetime | None:
     return moment(sent / 1000) if sent else None
 
 
-def _attributes(letter: Any) -> Mapping[str, Any]:
+def attributes_of(letter: Any) -> Mapping[str, Any]:
+    """A message's attributes, as an answer has them."""
     return {
         name: "binary" if isinstance(attribute.value, bytes) else attribute.value
         for name, attribute in letter.attributes.items()

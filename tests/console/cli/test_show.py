@@ -8,11 +8,13 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from console.cli.exit import Exit
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.state import State
 from deadletter.contract import PARKED_LANE, Reason, circuit_lane, delay_lane
 from deadletter.failure.failure import Category, Failure
@@ -25,6 +27,7 @@ from deadletter.replay.discarded import DiscardedLetter
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
+from deadletter.testing.fakes import client_error
 from tests.console.conftest import Cloud, Dlq, FakeLambda
 
 ORIGIN = "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
@@ -479,6 +482,25 @@ def test_a_body_is_shown_only_if_asked_for_and_controls_nothing(cloud: Cloud, dl
     assert r'{"card": "4111-x"}\x1b[2J' in page
     assert "1,022 more characters: see --json" in page
     assert len(told(dlq, COPY, "--body")["body"]) > 3_000
+
+
+def test_a_body_that_could_not_be_read_is_said_and_ends_with_1(
+    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders")
+    wait(cloud, "due", body="4111-x")
+    denied = client_error("BatchGetItem", "AccessDeniedException", "no")
+    monkeypatch.setattr(DynamoDBWaitingRoom, "content", Mock(side_effect=denied))
+    page, answer = dlq("show", COPY, "--body"), dlq("show", COPY, "--body", "--json")
+    assert (page.exit_code, answer.exit_code) == (Exit.ATTENTION, Exit.ATTENTION)
+    says = "The body was not read: that takes the policy BodyReader. AWS refuses BatchGetItem: no"
+    assert f"! {says}" in page.stdout
+    shown = json.loads(answer.stdout)["message"]
+    assert (shown["body"], shown["body_unread"].startswith(says)) == (None, True)
+    monkeypatch.setattr(DynamoDBWaitingRoom, "content", Mock(return_value=None))
+    gone = dlq("show", COPY, "--body")
+    assert (gone.exit_code, "left its place meanwhile" in gone.stdout) == (Exit.ATTENTION, True)
+    assert told(dlq, COPY)["body_unread"] == ""
 
 
 def test_the_copy_of_a_discarded_message_has_its_body(cloud: Cloud, dlq: Dlq) -> None:
