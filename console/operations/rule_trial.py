@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
+from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, NotALetter, from_api, from_event
 from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.message.strict_json import Unreadable, read_json
@@ -30,6 +31,7 @@ from .selection import Choice, ChosenPlace, PlaceKind, RuleTerms
 from .selection import Pipeline as OfPipeline
 from .session import Session
 from .verbs import Asked, TextFile, Verb
+from .words import count
 
 SAMPLE = 100
 """Messages of each place that a rule is tried on."""
@@ -129,8 +131,9 @@ class Tested:
 class Sample:
     """Messages that a pattern was tried on, by the place where they were found."""
 
-    def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
+    def __init__(self, pattern: Pattern, senders: Sequence[str]) -> None:
+        self._pattern, self._senders = pattern, frozenset(senders)
+        self._forged = 0
         self._tried: Counter[str] = Counter()
         self._matched: Counter[str] = Counter()
         self._missed: Counter[tuple[str, str, str]] = Counter()
@@ -141,6 +144,7 @@ class Sample:
         if found.letter is None:
             return
         self._tried[found.place] += 1
+        found = self._as_routed(found)
         document = matcher.document(found)
         if self._pattern.matches(document):
             self._matched[found.place] += 1
@@ -148,6 +152,16 @@ class Sample:
             return
         findings = [each for each in self._pattern.explain(document) if not each.matched]
         self._missed.update({(each.path, each.expected, each.found) for each in findings})
+
+    def _as_routed(self, found: FoundMessage) -> FoundMessage:
+        """The message as the router reads it: what others wrote into its stamp is ignored."""
+        assert found.letter is not None
+        # What waits and what is parked has a stamp that we, or the consumer, have put there.
+        is_ours = found.lane or found.place.startswith(PlaceKind.PARKED)
+        if is_ours or not stamps.read(found.letter, self._senders).forged:
+            return found
+        self._forged += 1
+        return replace(found, stamp=None)
 
     @property
     def stamps(self) -> Iterator[Stamp]:
@@ -158,8 +172,11 @@ class Sample:
 
     def added_to(self, trial: RuleTrial) -> RuleTrial:
         """The trial with the outcome."""
+        forged = f"{count(self._forged, 'message')} with an attribute Redrive of another sender"
+        ignored = f"{forged}: the automatic retry ignores it, and so does this trial."
         return replace(
             trial,
+            notes=(*trial.notes, *([ignored] if self._forged else ())),
             tried=tuple(
                 TriedPlace(place, number, self._matched[place])
                 for place, number in self._tried.items()
@@ -193,7 +210,7 @@ def read(session: Session, request: TrialRequest) -> Tested:
         pattern=rule.pattern,
     )
     settings = deployed.settings(chosen)
-    sample = Sample(compile_pattern(rule.pattern))
+    sample = Sample(compile_pattern(rule.pattern), chosen.trusted_senders)
     if request.body is not None:
         matcher = Matcher(Choice(), settings, session.now)
         for letter in pasted(request.body, session.clock()):

@@ -294,6 +294,7 @@ class Cloud:
             "every": {MAIN_DLQ: 60},
             "memory": 512,
             "keys": [],
+            "trusted_senders": [TRUSTED],
             "from_a_later_version": True,
         }
         self.parameter(f"/{self.app}/pipelines/{name}", json.dumps(described))

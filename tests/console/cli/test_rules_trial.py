@@ -165,10 +165,7 @@ def test_output_of_the_aws_cli_may_be_pasted(orders: Any, dlq: Any) -> None:
         "MessageAttributes": {
             "region": {"DataType": "String", "StringValue": "eu"},
             "zipped": {"DataType": "Binary", "BinaryValue": "AAE="},
-            "Redrive": {
-                "DataType": "String",
-                "StringValue": attribute(Stamp("o", 4)).value,
-            },
+            "Redrive": {"DataType": "String", "StringValue": attribute(Stamp("o", 4)).value},
         },
     }
     match = ("-f", "attempt=4", "-f", "attribute.region=eu")
@@ -176,6 +173,13 @@ def test_output_of_the_aws_cli_may_be_pasted(orders: Any, dlq: Any) -> None:
         answer = trial(dlq, *match, "--body", "-", answers=json.dumps(pasted))
         number = len(pasted.get("Messages", [1]))
         assert tried(answer) == {"pasted": (number, number)}
+        assert answer["notes"] == []
+    # A stamp that none of our roles wrote is none: the message is in its first attempt.
+    forged = json.dumps({**message, "Attributes": {"SenderId": "AIDAPRODUCER:x"}})
+    for attempt, matched in ((4, 0), (0, 1)):
+        answer = trial(dlq, "-f", f"attempt={attempt}", "--body", "-", answers=forged)
+        assert tried(answer) == {"pasted": (1, matched)}
+        assert "1 message with an attribute Redrive of another sender" in answer["notes"][0]
 
 
 def test_a_lambda_event_may_be_pasted(orders: Any, dlq: Any) -> None:
