@@ -65,7 +65,8 @@ class Matcher:
     """A choice, compiled for one pipeline. Problem if it can't be compiled.
 
     `untold` counts the messages of which it can't be told, and `known` the values that were seen of
-    each key of the choice: what is near to a value that none has can then be named.
+    each key of the choice: what is near to a value that none has can then be named. `outcomes` are
+    those in a run that it asks for, or None.
     """
 
     def __init__(self, chosen: Choice, settings: Pipeline, now: datetime) -> None:
@@ -83,7 +84,7 @@ class Matcher:
         self._chosen, self._settings, self._now = chosen, settings, now.timestamp()
         self._ids = set(chosen.ids)
         asked = [outcomes_of(each.values) for each in self._beside if each.key == "outcome"]
-        self._outcomes = {each.name for each in set.intersection(*asked)} if asked else None
+        self.outcomes = {each.name for each in set.intersection(*asked)} if asked else None
         pattern = self._selection.pattern
         self._pattern = compile_pattern(pattern) if pattern else None
         self._documents = DocumentBuilder(settings)
@@ -102,11 +103,6 @@ class Matcher:
             return True
         hidden = {"context"} if self._settings.ledger is not LedgerKeeps.PLAIN else set()
         return bool(tops & {"body", "attributes", "system", *hidden})
-
-    @property
-    def reads_outcomes(self) -> bool:
-        """Whether it asks what became of a message in its run."""
-        return self._outcomes is not None
 
     @property
     def reads_times(self) -> bool:
@@ -261,7 +257,7 @@ class Matcher:
             answers = [_COMPARED[term.operator](size, number(value)) for value in term.values]
             return all(answers) if term.operator is Operator.DIFFERS else any(answers)
         if term.key == "outcome":
-            return found.outcome in (self._outcomes or ())
+            return found.outcome in (self.outcomes or ())
         if term.key == "rule":
             return any(found.rule.lower() == value.lower() for value in term.values)
         words = "" if found.entry is None else f"{found.entry.error_type}: {found.entry.words}"

@@ -124,9 +124,9 @@ class ShownMessage:
     logs: Annotated[
         Sequence[ReceiveLog] | None, "with --logs, the consumer's log of each receive; else null"
     ]
-    body: Annotated[str | None, "the body; null without --body, or if it was not found"]
-    attributes: Annotated[Mapping[str, Any] | None, "its message attributes, as the body"]
-    body_unread: Annotated[str, "with --body, why it was not read; else empty"]
+    body: Annotated[str | None, "the body; null if it was not read"]
+    attributes: Annotated[Mapping[str, Any] | None, "its attributes, as the body"]
+    body_unread: Annotated[str, "with --body, why not; else empty"]
     steps: Annotated[Sequence[Step], "what a person can do"]
     not_searched: Annotated[Sequence[str], "where it was not looked for, and what that costs"]
     notes: Annotated[Sequence[str], "what could not be read"]

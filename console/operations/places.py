@@ -304,7 +304,7 @@ class _OfPipeline:
         self._index = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, pipeline.name)
         for place in self._places:
             known = {PlaceKind.DEDICATED: pipeline.dedicated, PlaceKind.PARKED: pipeline.parking}
-            if matcher.reads_outcomes and place.kind is not PlaceKind.RUN:
+            if matcher.outcomes is not None and place.kind is not PlaceKind.RUN:
                 raise Problem("An outcome is that of a run: --in run:ID.", Cause.INPUT)
             if place.name and place.kind in known and place.name not in known[place.kind]:
                 names = ", ".join(known[place.kind]) or "none"
@@ -317,7 +317,7 @@ class _OfPipeline:
         lanes = self._lanes()
         for lane in lanes:
             self._lane(lane)
-        if self._matcher.reads_outcomes:
+        if self._matcher.outcomes is not None:
             self._snapshots()
             return
         self._name_what_is_near(lanes)
@@ -360,7 +360,7 @@ class _OfPipeline:
 
     def _wants_lane(self, lane: str) -> bool:
         # Elsewhere no outcome is known: its run tells of what has left it.
-        if self._matcher.reads_outcomes and not lane.startswith(run_lane("")):
+        if self._matcher.outcomes is not None and not lane.startswith(run_lane("")):
             return False
         return not self._places or any(_holds(place, lane) for place in self._places)
 
@@ -587,7 +587,7 @@ class _OfPipeline:
                     walk.absent += [problem] if self._runs() else []
                 elif problem.cause is not Cause.FAILED:
                     raise
-                elif self._matcher.reads_outcomes:
+                elif self._matcher.outcomes is not None:
                     why = "it has not taken all of its messages yet"
                     walk.unsearched.append(UnsearchedPlace(name, f"run:{run}", None, why))
 

@@ -99,31 +99,16 @@ def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
     assert rule.pop("last_matched")
     assert rule.pop("version") == unused["version"]
     assert rule | {"expires_at": ""} == {
-        "rule_id": "isolate",
-        "pipeline": "orders",
-        "status": "VALID",
-        "status_reason": None,
-        "effect": "enforced",
-        "action": "DEDICATED_DLQ",
+        "rule_id": "isolate", "pipeline": "orders", "status": "VALID", "status_reason": None,
+        "effect": "enforced", "action": "DEDICATED_DLQ",
         "about": 'body.amount > 100 and tenantId "acme"',
-        "pattern": {
-            "body": {"amount": [{"numeric": [">", 100]}]},
-            "context": {"tenantId": ["acme"]},
-        },
-        "priority": 100,
-        "delay_seconds": None,
-        "queue": "bulk",
-        "policy": None,
-        "rate": None,
-        "matches": 37,
-        "shadow_matches": 5,
-        "last_shadow": None,
-        "max_matches": 50,
-        "expires_at": "",
-        "reason": "half a body",
-        "ticket": "INC-7",
-        "created_by": "arn:aws:iam::1:user/a",
-    }
+        "pattern": {"body": {"amount": [{"numeric": [">", 100]}]},
+                    "context": {"tenantId": ["acme"]}},
+        "priority": 100, "delay_seconds": None,
+        "queue": "bulk", "policy": None, "rate": None, "matches": 37, "shadow_matches": 5,
+        "last_shadow": None, "max_matches": 50, "expires_at": "", "reason": "half a body",
+        "ticket": "INC-7", "created_by": "arn:aws:iam::1:user/a",
+    }  # fmt: skip
     page = dlq("rules", "list").stdout
     assert "isolate  DEDICATED_DLQ to bulk  " in page
     says = (
@@ -213,15 +198,9 @@ def test_each_pipeline_has_its_own_rules_and_those_of_every_pipeline(orders: Any
 def test_columns_of_odd_types_are_listed_not_fatal(orders: Any, dlq: Any) -> None:
     orders.put(
         "rules",
-        {
-            "pipeline": {"S": "orders"},
-            "rule_id": {"S": "odd\x1b[2J"},
-            "action": {"S": "HOLD"},
-            "tenantId": {"SS": ["b", "a"]},
-            "pattern": {"B": b"\xff"},
-            "reason": {"L": [{"N": "1"}]},
-        },
-    )
+        {"pipeline": {"S": "orders"}, "rule_id": {"S": "odd\x1b[2J"}, "action": {"S": "HOLD"},
+         "tenantId": {"SS": ["b", "a"]}, "pattern": {"B": b"\xff"}, "reason": {"L": [{"N": "1"}]}},
+    )  # fmt: skip
     (rule,) = rules_of(dlq)
     assert rule["status"] == "INVALID"
     assert rule["reason"] == "[1]"

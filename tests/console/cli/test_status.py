@@ -109,15 +109,10 @@ def test_lanes_beyond_the_first_are_only_numbered(
 def _age(cloud: Any, queue: str, seconds: float, minutes_ago: float) -> None:
     cloud.cloudwatch.put_metric_data(
         Namespace="AWS/SQS",
-        MetricData=[
-            {
-                "MetricName": "ApproximateAgeOfOldestMessage",
-                "Dimensions": [{"Name": "QueueName", "Value": queue}],
-                "Timestamp": datetime.now(UTC) - timedelta(minutes=minutes_ago),
-                "Value": seconds,
-            }
-        ],
-    )
+        MetricData=[{"MetricName": "ApproximateAgeOfOldestMessage", "Value": seconds,
+                     "Dimensions": [{"Name": "QueueName", "Value": queue}],
+                     "Timestamp": datetime.now(UTC) - timedelta(minutes=minutes_ago)}],
+    )  # fmt: skip
 
 
 def test_the_age_of_the_oldest_letter_is_the_latest_figure_of_cloudwatch(

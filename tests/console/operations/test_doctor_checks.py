@@ -31,21 +31,12 @@ DAY = 86_400
 def queue(name: str, **settings: Any) -> DeployedQueue:
     return replace(
         DeployedQueue(
-            name=name,
-            url=f"https://sqs.eu-west-1.amazonaws.com/1/{name}",
-            arn=f"arn:aws:sqs:eu-west-1:1:{name}",
-            messages=0,
-            retention=4 * DAY,
-            visibility=180,
-            dlq_arn=None,
-            max_receive_count=None,
-            allowed_sources=None,
-            encryption="SSE-SQS",
+            name=name, url=f"https://sqs.eu-west-1.amazonaws.com/1/{name}", policy=TLS,
+            arn=f"arn:aws:sqs:eu-west-1:1:{name}", messages=0, retention=4 * DAY, visibility=180,
+            dlq_arn=None, max_receive_count=None, allowed_sources=None, encryption="SSE-SQS",
             fifo=False,
-            policy=TLS,
-        ),
-        **settings,
-    )
+        ), **settings,
+    )  # fmt: skip
 
 
 DLQ = queue("orders-dlq", retention=14 * DAY)
