@@ -27,7 +27,7 @@ from ..operations.session import Session
 from ..operations.verbs import PIPELINE
 from . import completion, output, progress
 from .exit import exit_status
-from .output import Reply, printable
+from .output import Reply
 from .policies import BESIDE_READER, help_after_refusal
 
 Profile = Annotated[
@@ -264,7 +264,7 @@ def perform(
         more = ""
         if isinstance(problem, Denied):
             more = help_after_refusal(words, app, any_queue=any_queue)
-        sys.stderr.write(f"Error: {printable(problem.says + more)}\n")
+        output.show(output.said(f"Error: {problem.says}{more}"), sys.stderr)
         raise typer.Exit(exit_status(problem)) from error
     raise typer.Exit(reply.exit_status)
 

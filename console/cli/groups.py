@@ -12,7 +12,7 @@ from ..operations.words import clock, count, duration
 from . import verb
 from .command import plain_typer
 from .list import not_searched
-from .output import Block, Line, Part, Styled, TextTable, line
+from .output import Block, Line, Part, Styled, TextTable, line, typed
 
 typer_app = plain_typer()
 
@@ -66,7 +66,7 @@ def show(answer: GroupList) -> Iterator[Block]:
     for group in shown[:_MOST_STEPS]:
         yield Line()
         yield line(Styled(_name(group, by), "strong"), f": {group.next.effect}")
-        yield Line((f"  {group.next.command}",), typed=True)
+        yield from typed(group.next.command)
     for near in answer.did_you_mean:
         yield line(Styled(f"Did you mean {near}?", "alarm"))
     for note in answer.notes:

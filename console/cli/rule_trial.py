@@ -11,7 +11,7 @@ from ..operations.words import count, duration
 from .command import plain_typer
 from .exit import Exit
 from .list import not_searched
-from .output import Block, Line, Styled, TextTable, line
+from .output import Block, Line, Styled, TextTable, line, said
 from .verb import add
 
 typer_app = plain_typer()
@@ -32,7 +32,8 @@ def _trial(trial: RuleTrial) -> Iterator[Block]:
         f" in pipeline {trial.pipeline}, account {trial.account}, {trial.region}",
     )
     if trial.on_record is not None:
-        yield from map(line, matches_of([trial.on_record], trial.at))
+        for text in matches_of([trial.on_record], trial.at):
+            yield from said(text)
     for place in trial.tried:
         of = count(place.messages, "message")
         yield line(f"Would match {place.matched:,} of {of} of {place.place}.")

@@ -25,7 +25,7 @@ from ..operations.words import clock, count, duration
 from . import asking
 from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Part, Styled, line
+from .output import Block, Line, Part, Styled, line, typed
 from .verb import add
 
 typer_app = plain_typer()
@@ -118,7 +118,7 @@ def _changed(change: ChangedRule) -> Iterator[Block]:
         f" in account {change.account}, {change.region}",
     )
     yield line("In effect within a minute, for messages that wait too. It is undone by")
-    yield Line((f"dlq rules undo {quote(change.rule_id)}",), 2, typed=True)
+    yield from typed(f"dlq rules undo {quote(change.rule_id)}")
 
 
 def _applied(answer: AppliedRules) -> Iterator[Block]:

@@ -22,7 +22,7 @@ from ..operations.watched import SourceStatus
 from ..operations.words import clock, count, duration, moment
 from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Part, Styled, TextTable, line, live
+from .output import Block, Line, Part, Styled, TextTable, line, live, typed
 from .progress import end
 from .verb import add
 
@@ -74,10 +74,10 @@ def show(status: AppStatus) -> Iterator[Block]:
     yield Line()
     if status.attention:
         yield line(Styled("Needs attention", "alarm" if status.needs_person else "strong"))
-        for names, says, typed in _merged(status.attention):
-            yield line(Styled(f"  {names}", "strong"), f"  {says}")
-            for part in (typed or "").splitlines():
-                yield line(f"    {part}")
+        for names, says, command in _merged(status.attention):
+            yield line(Styled(names, "strong"), f"  {says}", indent=2)
+            if command is not None:
+                yield from typed(command, 4)
         yield Line()
     match status.pipelines:
         case ():
@@ -105,8 +105,8 @@ def _merged(items: Iterable[Attention]) -> Iterator[tuple[str, str, str | None]]
     pipelines: dict[tuple[str, str | None], list[str]] = {}
     for item in items:
         pipelines.setdefault((item.says, item.type), []).append(item.pipeline)
-    for (says, typed), names in pipelines.items():
-        yield ", ".join(names), says, typed
+    for (says, command), names in pipelines.items():
+        yield ", ".join(names), says, command
 
 
 def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:
@@ -150,7 +150,8 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     if pipeline.outlook is not None:
         yield from _outlook(pipeline.outlook, now)
         if pipeline.outlook.messages:
-            yield line(f"Why they fail: dlq groups {pipeline.name}")
+            yield line("Why they fail:")
+            yield from typed(f"dlq groups {pipeline.name}")
     yield Line()
     main_age = pipeline.main_oldest_seconds
     *_, expires = _source_cells(pipeline.source(MAIN))

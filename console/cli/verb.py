@@ -18,7 +18,7 @@ from ..operations.verbs import PIPELINE, AskedField, Planned, TextFile, Verb, al
 from . import asking, completion, progress
 from .command import OF_PIPELINES, SomePipelines, command
 from .exit import Exit
-from .output import Block, Reply, line
+from .output import Block, Reply, said
 
 Show = Callable[[Any], Iterable[Block]]
 
@@ -78,7 +78,7 @@ def add(
         if isinstance(done, Planned):
             return Reply(done, _planned)
         done = follow(session, done)
-        plan = map(line, unasked) if says_plan else ()
+        plan = chain(*map(said, unasked)) if says_plan else ()
         return Reply(done, lambda done: chain(plan, show(done)), status(done))
 
     changes = [REASON] if verb.prepare and verb.reasoned else []
@@ -103,7 +103,7 @@ def add(
     ]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__doc__ = verb.help
-    run.__dict__["verb"] = verb
+    run.__dict__.update(verb=verb, show=show)
     command(parent, verb.name, example=verb.examples)(run)
 
 
@@ -201,7 +201,7 @@ _PATTERN = "match=@"
 
 
 def _planned(answer: Planned) -> Iterable[Block]:
-    return map(line, answer.would)
+    return chain(*map(said, answer.would))
 
 
 _COMPLETED = {

@@ -88,12 +88,12 @@ class DoctorFault(Enum):
     )
     PAUSED = _warning(
         f"{_DISABLED}a circuit of deadletter has paused it and enables it again when it closes, so"
-        " leave it: live messages would reach a dependency that is down; dlq circuit list says"
-        " which"
+        " leave it: live messages would reach a dependency that is down; the list of"
+        " circuits says which"
     )
     PERHAPS_PAUSED = _warning(
-        f"{_DISABLED}whether a circuit of deadletter has paused it could not be read: see"
-        " dlq circuit list, and enable it only if none has"
+        f"{_DISABLED}whether a circuit of deadletter has paused it could not be read:"
+        " see the list of circuits, and enable it only if none has"
     )
     DISABLED = _warning(f"{_DISABLED}no circuit of deadletter has paused it")
     ISOLATED = _error(

@@ -129,7 +129,7 @@ def _troubles(subscriptions: int | None, pending: int | None, topic: str) -> Ite
     if subscriptions == 0:
         yield (
             "No one gets pages: the topic has no confirmed subscription, so nothing was "
-            f"published. Subscribe: aws sns subscribe --topic-arn {topic} --protocol email "
+            f"published. Subscribe:\naws sns subscribe --topic-arn {topic} --protocol email "
             "--notification-endpoint you@example.com"
         )
     if pending:

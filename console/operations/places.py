@@ -18,6 +18,7 @@ from deadletter.contract import (
     PARKED_LANE,
     delay_lane,
     parking_source,
+    run_lane,
 )
 from deadletter.message.letter import NotALetter, from_api
 
@@ -121,6 +122,8 @@ class Walk:
         self.searched: list[SearchedPlace] = []
         self.unsearched: list[UnsearchedPlace] = []
         self.notes: list[str] = []
+        self.absent: list[Problem] = []
+        """Why a run that was asked for is not known, once for each pipeline."""
         self.received = self.not_given_back = 0
         self.is_complete = True
         """Whether no search of a place ended before all of it was compared that was wanted."""
@@ -301,6 +304,8 @@ class _OfPipeline:
         self._index = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, pipeline.name)
         for place in self._places:
             known = {PlaceKind.DEDICATED: pipeline.dedicated, PlaceKind.PARKED: pipeline.parking}
+            if matcher.outcomes is not None and place.kind is not PlaceKind.RUN:
+                raise Problem("An outcome is that of a run: --in run:ID.", Cause.INPUT)
             if place.name and place.kind in known and place.name not in known[place.kind]:
                 names = ", ".join(known[place.kind]) or "none"
                 raise Problem(
@@ -312,6 +317,9 @@ class _OfPipeline:
         lanes = self._lanes()
         for lane in lanes:
             self._lane(lane)
+        if self._matcher.outcomes is not None:
+            self._snapshots()
+            return
         self._name_what_is_near(lanes)
         for place, url in self._queues():
             if walk.look and walk.reaches(self._pipeline.name, place):
@@ -321,8 +329,7 @@ class _OfPipeline:
         if self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
             self._compare(IN_A_QUEUE, self._failing())
             self._of_ids()
-        asks_runs = walk.chosen.ids or any(term.key == "outcome" for term in walk.chosen.terms)
-        if self._runs() or (asks_runs and not self._places):
+        if self._runs() or (walk.chosen.ids and not self._places):
             self._snapshots()
         if self._wants(PlaceKind.DISCARDED) and self._places:
             self._compare("discarded", self._discarded())
@@ -352,6 +359,9 @@ class _OfPipeline:
         return [lane for lane in names if self._wants_lane(lane)]
 
     def _wants_lane(self, lane: str) -> bool:
+        # Elsewhere no outcome is known: its run tells of what has left it.
+        if self._matcher.outcomes is not None and not lane.startswith(run_lane("")):
+            return False
         return not self._places or any(_holds(place, lane) for place in self._places)
 
     def _lane(self, lane: str) -> None:
@@ -397,6 +407,7 @@ class _OfPipeline:
             because=because,
             reason=(stamp.reason or "") if stamp and lane == PARKED_LANE else "",
             rule=(stamp.rule or "") if stamp else "",
+            outcome=_outcome_in(lane),
             content=partial(self._content, waiting),
         )
 
@@ -413,7 +424,8 @@ class _OfPipeline:
         return None
 
     def _whole(self, place: str, found: FoundLetter) -> FoundMessage:
-        return received(self._pipeline.name, place, found)
+        outcome = _outcome_in(found.lane or "")
+        return received(self._pipeline.name, place, found, outcome=outcome)
 
     def _recorded(self, found: Iterable[FoundMessage]) -> Iterator[FoundMessage]:
         """The messages with their failure records, those of the chosen places alone."""
@@ -551,7 +563,7 @@ class _OfPipeline:
                 says = f"parked as {row.parked_as}, by its record"
             else:
                 says = "no longer failing: it was processed, or discarded"
-            self._walk.notes.append(f"{id_} is {says}. Its story: dlq show {id_}")
+            self._walk.notes.append(f"{id_} is {says}. Its story:\ndlq show {id_}")
 
     # Runs, and what was discarded.
 
@@ -562,16 +574,22 @@ class _OfPipeline:
         from .replay_letters import letters_of
         from .replay_runs import RunSwitch
 
+        walk, name = self._walk, self._pipeline.name
         for run in self._runs() or self._latest_runs():
             try:
-                switch = RunSwitch(self._session, self._pipeline.name, run)
+                switch = RunSwitch(self._session, name, run)
                 place = f"run:{switch.id}"
                 found = (self._of_run(place, listed) for listed in letters_of(switch))
                 self._compare(place, self._recorded(found))
             except Problem as problem:
-                # Messages of a run without a snapshot are waiting in it.
-                if problem.cause is not Cause.FAILED:
+                if problem.cause is Cause.ABSENT:
+                    # Another pipeline's, or what it took is not on record any more.
+                    walk.absent += [problem] if self._runs() else []
+                elif problem.cause is not Cause.FAILED:
                     raise
+                elif self._matcher.outcomes is not None:
+                    why = "it has not taken all of its messages yet"
+                    walk.unsearched.append(UnsearchedPlace(name, f"run:{run}", None, why))
 
     def _latest_runs(self) -> Sequence[str]:
         from deadletter.aws.replay_runs import DynamoDBReplayRuns
@@ -630,6 +648,11 @@ class _OfPipeline:
                     found = self._whole("discarded", kept)
                     found.because = f"discarded by {copy.by}: {copy.because}"
                     yield found
+
+
+def _outcome_in(lane: str) -> str:
+    """What its run says of a message that waits in a lane; empty if no run has it."""
+    return "OPEN" if lane.startswith(run_lane("")) else ""
 
 
 def place_of(lane: str) -> str:
@@ -697,6 +720,9 @@ def search(walk: Walk, app: App | None, pipelines: Sequence[str], chosen: Choice
     found = app.select(pipelines)
     for pipeline in found:
         walk.pipeline(app, pipeline)
+    runs = [place for place in chosen.places if place.kind is PlaceKind.RUN]
+    if runs and len(walk.absent) == len(runs) * len(found):
+        raise walk.absent[0]
     return [pipeline.name for pipeline in found]
 
 

@@ -89,7 +89,7 @@ def bare_queue(session: Session, url: str) -> BareQueue:
         raise Problem(
             f"There is no queue {url!r} in account {session.aws.account}, {session.aws.region}, or "
             "you have no access to it: give its URL, its name or its ARN, and check --region and "
-            "--profile; aws sqs list-queues names them.",
+            "--profile. Their names:\naws sqs list-queues",
             Cause.ABSENT,
         ) from error
     return BareQueue(url, {str(name): value for name, value in answer["Attributes"].items()})

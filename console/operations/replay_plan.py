@@ -191,7 +191,7 @@ def circuits(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence
     return tuple(
         f"Circuit {circuit.key} is {circuit.state}: messages that need it leave the run and wait "
         "for it, and the run holds itself while the pipeline's own circuit is not closed. It is "
-        f"lifted by dlq circuit close {circuit.key} --expires 10m"
+        f"lifted by\ndlq circuit close {circuit.key} --expires 10m"
         for circuit in troubled
     )
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.message.letter import Letter, NotALetter, from_api, from_event
 from deadletter.message.stamp import initial_stamp
+from deadletter.message.stamp import read as read_stamp
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import Action, Rule, RuleRefused, read_rule
@@ -30,6 +31,7 @@ from .selection import Choice, ChosenPlace, PlaceKind, RuleTerms
 from .selection import Pipeline as OfPipeline
 from .session import Session
 from .verbs import Asked, TextFile, Verb
+from .words import count
 
 SAMPLE = 100
 """Messages of each place that a rule is tried on."""
@@ -147,15 +149,20 @@ def read(session: Session, request: TrialRequest) -> Tested:
         rule_id=request.rule,
         pattern=rule.pattern,
     )
+    senders, forged = frozenset(chosen.trusted_senders), 0
     tried: Counter[str] = Counter()
     missed: Counter[tuple[str, str, str]] = Counter()
     matching: list[FoundMessage] = []
 
     def see(found: FoundMessage, matcher: Matcher) -> None:
         """Try the rule on a message; its record alone is not enough."""
+        nonlocal forged
         if found.letter is None:
             return
         tried[found.place] += 1
+        if _is_forged(found, senders):
+            forged += 1
+            found = replace(found, stamp=None)
         document = matcher.document(found)
         if pattern.matches(document):
             matching.append(found)
@@ -184,6 +191,10 @@ def read(session: Session, request: TrialRequest) -> Tested:
         matching=tuple(found.copy or found.origin for found in matching),
         missed=tuple(MissedPatternField(*field, n) for field, n in missed.most_common()),
     )
+    if forged:
+        of = f"{count(forged, 'message')} with an attribute Redrive of another sender"
+        note = f"{of}: the automatic retry ignores it, and so does this trial."
+        trial = replace(trial, notes=(*trial.notes, note))
     if rule.rate is None:
         return Tested(trial=trial)
     # The oldest goes first.
@@ -204,13 +215,21 @@ def _rule(session: Session, app: App, chosen: DeployedPipeline, request: TrialRe
         keys = (chosen.name, EVERY_PIPELINE)
         stored = rule_table.table(session.aws, app.rules_table).of_id(request.rule, keys)
         if not stored:
-            why = f"There is no rule {request.rule!r} for {chosen.name}: see dlq rules list."
+            why = f"There is no rule {request.rule!r} for {chosen.name}: see\ndlq rules list"
             raise Problem(why, Cause.ABSENT)
         columns = stored[0].columns
     try:
         return read_rule(columns, deployed.terms(chosen))
     except RuleRefused as error:
         raise Problem(f"INVALID in {chosen.name}: {error}.", Cause.FAILED) from error
+
+
+def _is_forged(found: FoundMessage, senders: frozenset[str]) -> bool:
+    """Whether a sender that the router does not trust wrote the message's stamp."""
+    # What waits and what is parked has a stamp that we, or the consumer, have put there.
+    if found.letter is None or found.lane or found.place.startswith(PlaceKind.PARKED):
+        return False
+    return read_stamp(found.letter, senders).forged
 
 
 # Pasted messages.

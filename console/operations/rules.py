@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
+from shlex import quote
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
@@ -281,7 +282,7 @@ class RuleScope:
                 Cause.INPUT,
             )
         if not keys and len(self.app.pipelines) > 1:
-            raise Problem(f"There is no rule {self._id!r}: see dlq rules list.", Cause.ABSENT)
+            raise Problem(f"There is no rule {self._id!r}: see\ndlq rules list", Cause.ABSENT)
         return keys[0] if keys else self.app.pipeline(None).name
 
     @property
@@ -293,11 +294,11 @@ class RuleScope:
         """The rule's columns; Problem if it is missing, which names the pipeline that has one."""
         if self.now is not None:
             return self.now
-        look = "see dlq rules list"
+        look = ": see\ndlq rules list"
         if elsewhere := [row.pipeline for row in self.stored]:
             there = " and of ".join(map(everywhere, elsewhere))
-            look = f"but there is a rule of {there}: add -p '{elsewhere[0]}'"
-        raise Problem(f"There is no {self.name}{', ' if elsewhere else ': '}{look}.", Cause.ABSENT)
+            look = f", but there is a rule of {there}: add -p '{elsewhere[0]}'."
+        raise Problem(f"There is no {self.name}{look}", Cause.ABSENT)
 
     def plan(self, command: str, after: Mapping[str, Any] | None, **more: Any) -> RulePlan:
         """The change of the rule to these columns; None removes it."""
@@ -553,7 +554,8 @@ def matches_of(matches: Sequence[RuleMatches], now: datetime) -> Iterator[str]:
         of = f"{sum(each.matched for each in rest):,} of {sum(each.here for each in rest):,}"
         yield f"In {count(len(rest), 'other pipeline')}: {of}. --json has each."
     if any(each.problem is None and (each.untold or not each.here) for each in matches):
-        yield "dlq rules test --look tries it on messages; SQS counts it as a receive of each."
+        yield "This tries it on messages too, and SQS counts a receive of each:"
+        yield "dlq rules test RULE_ID --look"
 
 
 def _add(session: Session, plan: AddPlan, reason: str) -> AddedRule:
@@ -587,8 +589,8 @@ def _disabled(session: Session, request: RuleRequest) -> RulePlan:
     now = scope.find()
     if now.get("enabled") in (False, "false"):
         raise Problem(
-            f"Rule {request.rule} is disabled already: nothing to do. dlq rules undo takes that "
-            "back.",
+            f"Rule {request.rule} is disabled already: nothing to do. To take that back:\n"
+            f"dlq rules undo {quote(request.rule)}",
             Cause.FAILED,
         )
     # The table has no other column for who switched a rule off, and why.
@@ -615,12 +617,13 @@ def _undoable(session: Session, request: UndoRequest) -> RulePlan:
     scope = RuleScope(session, request.pipeline, request.rule, [line.pipeline for line in done])
     changes = [line for line in done if line.pipeline == scope.key]
     if not changes:
-        raise Problem(f"No change of {scope.name} is on record: see dlq audit.", Cause.ABSENT)
+        raise Problem(f"No change of {scope.name} is on record: see\ndlq audit", Cause.ABSENT)
     last = changes[0]
     if last.after != scope.now:
         raise Problem(
             f"Rule {request.rule} is not as its last change on record has left it: changes made "
-            f"by other means are on record seconds later. Look again: dlq show rule:{request.rule}",
+            "by other means are on record seconds later. Look again:\n"
+            f"dlq show {quote(f'rule:{request.rule}')}",
             Cause.FAILED,
         )
     says = []
@@ -687,7 +690,7 @@ def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
         for each in list_rules(session, RulesRequest(pipelines=names)).pipelines
     ]
     if not any(each.rules for each in found):
-        raise Problem(f"There is no rule {rule_id!r}: see dlq rules list.", Cause.ABSENT)
+        raise Problem(f"There is no rule {rule_id!r}: see\ndlq rules list", Cause.ABSENT)
     app = session.app()
     # A rule of * and one of a pipeline may have the id, and other patterns.
     counting: dict[str, list[DeployedPipeline]] = {}

@@ -222,10 +222,11 @@ def _of_place(
         case PlaceKind.CAUSE:
             raise Problem(f"Name the cause as a term: -f cause={place.name}", Cause.INPUT)
         case PlaceKind.DISCARDED:
-            raise Problem("Discarded messages come back by dlq restore.", Cause.INPUT)
+            raise Problem("Discarded messages come back by\ndlq restore ID", Cause.INPUT)
         case PlaceKind.RUN:
             raise Problem(
-                f"Messages of run {place.name} are its own: dlq run abort {place.name} parks them.",
+                f"Messages of run {place.name} are its own. This parks them:\n"
+                f"dlq run abort {place.name}",
                 Cause.INPUT,
             )
         case PlaceKind.QUEUE:

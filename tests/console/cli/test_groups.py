@@ -10,21 +10,12 @@ from typing import Any
 
 import pytest
 
-from console.cli.groups import show as show_groups
-from console.cli.output import show
 from console.operations import groups as operation
-from console.operations.causes import CauseRow
 from console.operations.deadline import Deadline
 from console.operations.groups import (
-    AttemptFigures,
-    GroupList,
-    MessageGroup,
     ShardReading,
     read_shard,
 )
-from console.operations.life_steps import Step
-from console.operations.places import COST, UnsearchedPlace
-from console.operations.words import moment
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
@@ -37,7 +28,6 @@ from deadletter.message.stamp import Stamp
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.console.conftest import Cloud, Dlq
-from tests.console.terminal import Terminal
 from tests.tables import create_letters_table
 
 LIBRARY = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
@@ -273,45 +263,6 @@ def test_two_pipelines_are_not_asked_for_together(cloud: Cloud, dlq: Dlq) -> Non
     cloud.deploy("orders", "refunds")
     result = dlq("groups", "orders", "-p", "refunds")
     assert (result.exit_code, "name one" in result.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("by", ["cause", "tenant"])
-def test_each_line_fits_a_terminal_with_the_longest_data(
-    monkeypatch: pytest.MonkeyPatch, by: str
-) -> None:
-    name, id_ = "n" * 40, "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
-    at, long_ago = moment(1e9), moment(1e9 - 10.9 * 86_400)
-    assert at is not None
-    step = Step(f"dlq show {id_} --pipeline {name}", "tells the story of one, and what to do")
-    group = MessageGroup(
-        "9c1f08e2" * 4 if by == "cause" else name, 10**6, True, 1, name, long_ago, long_ago,
-        "rising", 10**6, 10**6, "MENDED", True, "transient", "neither", name, "words " * 30, 503,
-        id_, step,
-    )  # fmt: skip
-    who = f"arn:aws:sts::111122223333:assumed-role/{name}/{name}"
-    cause = CauseRow(name, "9c1f08e2" * 4, "MENDED", name, long_ago, at, who, "why " * 30)
-    answer = GroupList(
-        "111122223333", "ap-southeast-1", name, at, name, by, 10**6, True, 10**6, [group] * 2,
-        [cause], [], [UnsearchedPlace(name, f"dedicated:{name}", 10**6, COST)],
-        [f"tenant={name} (1)"], ["note " * 40], AttemptFigures(3.0, 3, 0.5),
-    )  # fmt: skip
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    screen = Terminal()
-    show(show_groups(answer), screen)
-    lines = screen.getvalue().splitlines()
-    assert [row for row in lines if len(row) > 80 and not row.startswith("  dlq ")] == []
-    assert f"  {step.command}" in lines
-
-
-def test_a_letter_can_not_control_the_terminal(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    about = AboutLetter({"tenantId": "\x1b[31mred"})
-    cloud.failed("orders", "m1", about, error_type="\x1b[2J", message="\x07")
-    for by in ("cause", "tenant"):
-        shown = dlq("groups", "--by", by).stdout
-        assert "\x1b" not in shown
-        assert "\x07" not in shown
 
 
 # More letters than are read.

@@ -134,7 +134,7 @@ BROAD = """-f 'match={"pipeline": ["orders"]}'"""
         ({}, Exit.ABSENT, "disable q --reason x --yes", "There is no rule q of orders"),
         ({}, Exit.ABSENT, "remove q --reason x --yes", "There is no rule q of orders"),
         ({"r": {**HOLD, "enabled": False}}, Exit.ATTENTION, "disable r --reason x --yes",
-         "is disabled already: nothing to do. dlq rules undo takes that back"),
+         "is disabled already: nothing to do. To take that back: dlq rules undo"),
     ],
 )  # fmt: skip
 def test_what_is_refused_is_not_written(
@@ -238,7 +238,7 @@ TIED = "Note: other rules of priority 100 can match the same messages: imports g
         ("a b", "-f body.n=1", [
             "Matches 0 of 2 messages here now",
             "Can't be told for 1 message: bodies and attributes are not kept.",
-            "dlq rules test --look tries it on messages",
+            "dlq rules test RULE_ID --look",
         ]),
         (None, "", ["What it matches here can't be told: Nothing could be read"]),
     ],
@@ -259,7 +259,7 @@ def test_the_question_says_what_and_how_many_messages_and_receives_none(
     assert lacks(done.stderr, *says) == []
     assert "Matches" not in done.stdout
     # A look is offered where records can't tell.
-    assert ("dlq rules test --look" in done.stderr) is (failed == "" or "body" in more)
+    assert ("dlq rules test RULE_ID --look" in done.stderr) is (failed == "" or "body" in more)
     assert orders.received("orders-dlq") == 0
 
 

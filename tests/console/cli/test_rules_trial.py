@@ -167,6 +167,15 @@ def test_what_is_pasted_is_a_message(
     assert tried(trial(dlq, line, "--body", str(tmp_path / "message.json"))) == {"pasted": found}
 
 
+def test_a_stamp_that_none_of_our_roles_wrote_is_ignored(orders: Any, dlq: Any) -> None:
+    """The message is in its first attempt."""
+    forged = json.dumps({**MESSAGE, "Attributes": {"SenderId": "AIDAPRODUCER:x"}})
+    for attempt, matched in ((4, 0), (0, 1)):
+        answer = trial(dlq, f"-f attempt={attempt}", "--body", "-", answers=forged)
+        assert tried(answer) == {"pasted": (1, matched)}
+        assert "1 message with an attribute Redrive of another sender" in answer["notes"][0]
+
+
 @each_row(
     ("line", "ends", "says"),
     [
