@@ -26,9 +26,10 @@ from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
 from . import observed
 from .circuits import NOT_ON_RECORD, CircuitRow
+from .figures import WINDOW, QueueFigures
 from .queue import QueueDepth
 from .replay_runs import ReplayRow
-from .watched import RunEnding, SourceStatus
+from .watched import Memories, RunEnding, SourceStatus
 from .words import clock, count, duration, moment
 
 if TYPE_CHECKING:
@@ -271,37 +272,36 @@ class Outlook:
 def outlook(
     pipeline: PipelineStatus,
     now: datetime,
-    *,
-    rate_limit: float | None,
-    rate_measured: float | None,
-    measured_seconds: int | None,
-    rate_because: str | None = None,
-    first_due: datetime | None,
-    looked: WatchRow | None,
+    settings: Pipeline | None,
+    figure: QueueFigures,
+    memories: Memories,
 ) -> Outlook:
-    """The outlook of a pipeline.
-
-    `first_due` is when its first delayed letter is due, `looked` what its watch remembers.
-    """
-    empty_at, empty_because, fewer = _drain(pipeline, looked, now)
-    expiring = [
-        (source.seconds_to_expiry, source.source)
-        for source in pipeline.sources
-        if source.seconds_to_expiry is not None and holds(pipeline, source.source)
-    ]
-    seconds, source = min(expiring, default=(None, None))
+    """The outlook of a pipeline, by CloudWatch's `figure` and what its watch remembers."""
+    memory = memories.by_source.get(MAIN_DLQ)
+    ended = moment(memory.ended_at) if memory is not None else None
+    has_run = ended is not None and now - ended <= WINDOW
+    empty_at, empty_because, fewer = _drain(pipeline, memories.row, now)
+    rate_limit, rate_because = rate_now(settings, memory, now)
+    seconds, source = min(
+        (
+            (source.seconds_to_expiry, source.source)
+            for source in pipeline.sources
+            if source.seconds_to_expiry is not None and holds(pipeline, source.source)
+        ),
+        default=(None, None),
+    )
     return Outlook(
-        _to_send(pipeline),
-        empty_at,
-        empty_because,
-        fewer,
-        rate_limit,
-        rate_measured,
-        measured_seconds,
-        seconds,
-        source,
-        tuple(_next(pipeline, now, first_due, seconds, source)),
-        rate_because,
+        messages=_to_send(pipeline),
+        dlq_empty_at=empty_at,
+        dlq_empty_because=empty_because,
+        fewer_a_second=fewer,
+        rate_limit=rate_limit,
+        rate_measured=figure.rate,
+        measured_seconds=figure.ran or (int(WINDOW.total_seconds()) if has_run else None),
+        seconds_to_expiry=seconds,
+        expires_in=source,
+        next=tuple(_next(pipeline, now, seconds, source)),
+        rate_because=rate_because,
     )
 
 
@@ -375,33 +375,24 @@ def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None
 
 
 def _next(
-    pipeline: PipelineStatus,
-    now: datetime,
-    first_due: datetime | None,
-    expires: int | None,
-    source: str | None,
+    pipeline: PipelineStatus, now: datetime, expires: int | None, source: str | None
 ) -> Iterator[str]:
     stops = why_nothing_goes_back(pipeline, now)
-    in_dlq = pipeline.dlq
-    delayed = sum(lane.messages or 0 for lane in pipeline.waiting if is_of_delays(lane.waiting_for))
+    in_dlq = 0 if pipeline.dlq is None else pipeline.dlq.visible
+    delays = [lane for lane in pipeline.waiting if is_of_delays(lane.waiting_for)]
     if stops is not None:
         yield stops
-    elif in_dlq is not None and in_dlq.visible:
-        yield f"the next run judges {count(in_dlq.visible, 'message')} of the DLQ"
-    if delayed and stops is None:
+    elif in_dlq:
+        yield f"the next run judges {count(in_dlq, 'message')} of the DLQ"
+    if (delayed := sum(lane.messages or 0 for lane in delays)) and stops is None:
+        first = min((lane.first_due for lane in delays if lane.first_due is not None), default=None)
+        when = "in time" if first is None else "now" if first <= now else f"at {clock(first, now)}"
         letters = count(delayed, "delayed message")
-        when = (
-            "now"
-            if first_due is not None and first_due <= now
-            else f"at {clock(first_due, now)}"
-            if first_due is not None
-            else "in time"
-        )
         yield f"{letters} will be decided again when due, the first {when}"
     if expires is not None and source is not None:
         is_moved = pipeline.mode != Mode.OBSERVE and source != MAIN
         moves = "; a day before, the monitor moves it" if is_moved else ""
-        first = f"the first message of {source_name(source)}"
-        yield f"SQS deletes {first} in {duration(expires)}{moves}"
+        oldest = f"the first message of {source_name(source)}"
+        yield f"SQS deletes {oldest} in {duration(expires)}{moves}"
     if (parked := parked_messages(pipeline)) is not None:
         yield f"{parked.says()}: {parked.repair(pipeline=pipeline.name)}"
