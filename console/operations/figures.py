@@ -73,10 +73,11 @@ def _stat(metric: Metric) -> Mapping[str, Any]:
     return {"Metric": named, "Period": _PERIOD, "Stat": metric.stat}
 
 
-def alarms(cloudwatch: CloudWatchClient, prefix: str, **which: Any) -> Iterator[Mapping[str, Any]]:
+def alarms(cloudwatch: CloudWatchClient, prefix: str = "", **which: Any) -> Iterator[Any]:
     """The alarms whose names begin so, as CloudWatch describes them."""
+    which = which | ({"AlarmNamePrefix": prefix} if prefix else {})
     pages = cloudwatch.get_paginator("describe_alarms").paginate(
-        AlarmNamePrefix=prefix, AlarmTypes=["MetricAlarm", "CompositeAlarm"], **which
+        AlarmTypes=["MetricAlarm", "CompositeAlarm"], **which
     )
     for page in pages:
         yield from (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
