@@ -12,8 +12,7 @@ from deadletter.circuit.state import State
 from deadletter.contract import MAIN, MAIN_DLQ, parking_source
 from deadletter.signals.troubles import TroubleKind
 
-from ..operations.attention import Outlook, counter, source_name
-from ..operations.cards import Attention
+from ..operations.attention import Attention, Outlook, counter, source_name
 from ..operations.circuits import NOT_ON_RECORD, pace_of
 from ..operations.problem import Cause, Problem
 from ..operations.queue import QueueDepth

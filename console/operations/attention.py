@@ -1,9 +1,9 @@
-"""What needs a person in a pipeline, beside what the watch sees, and what will become of it."""
+"""What needs a person in a pipeline, as cards, and what will become of its messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,15 +20,16 @@ from deadletter.contract import (
 )
 from deadletter.message import stamp
 from deadletter.replay.run import RunState
+from deadletter.signals.commands import typed
 from deadletter.signals.counts import meaning
 from deadletter.signals.figures import COUNTED, Count
-from deadletter.signals.troubles import Fact, Seen, TroubleKind
+from deadletter.signals.pages import PIPELINE_PAGES, Alarm
+from deadletter.signals.troubles import TROUBLES, Fact, Seen, TroubleKind, known_names, shown
 
 from . import observed
 from .circuits import NOT_ON_RECORD, CircuitRow
 from .figures import WINDOW, QueueFigures
 from .queue import QueueDepth
-from .replay_runs import ReplayRow
 from .watched import Memories, RunEnding, SourceStatus
 from .words import clock, count, duration, moment
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from deadletter.settings.pipeline import Pipeline
     from deadletter.watch.row import WatchRow
 
-    from .status import PipelineStatus
+    from .status import AlarmState, PipelineStatus
 
 
 # As the alarm RedriveStalled without data: the watch runs each minute.
@@ -58,9 +59,12 @@ _LONGEST_KEY = 60
 
 def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
     """The troubles of a pipeline, with their facts."""
+    ran_at = pipeline.monitor_ran_at
     # Without a source, what the watch remembers could not be read.
-    if pipeline.sources:
-        yield from _watch(pipeline.monitor_ran_at, now)
+    if pipeline.sources and ran_at is None:
+        yield Seen(TroubleKind.WATCH_NEVER_RAN)
+    elif pipeline.sources and ran_at is not None and now - ran_at > _WATCH_OVERDUE:
+        yield Seen(TroubleKind.WATCH_SILENT, {"ago": duration((now - ran_at).total_seconds())})
     for source in pipeline.sources:
         yield from _source(pipeline, source, now)
     if failed := counter(pipeline.last_run, "failed"):
@@ -70,7 +74,8 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
         yield Seen(TroubleKind.RENAMED, facts | {"kept": stamp.KEPT_NAME})
     yield from (bad.seen for bad in pipeline.bad_rows)
     for run in pipeline.runs:
-        if (kind := _replay(run)) is not None:
+        kind = TroubleKind.RUN_STOPPED if run.lost else _OF_A_RUN.get(RunState(run.state))
+        if kind is not None:
             yield Seen(kind, {"run": run.run, "why": run.because or ""})
     if pipeline.foreign_rows:
         yield _foreign(pipeline.foreign_rows)
@@ -136,25 +141,12 @@ def _why(ending: RunEnding) -> str:
     return ending.stopped if trouble in ending.stopped else f"{ending.stopped} ({trouble})"
 
 
-def _watch(ran_at: datetime | None, now: datetime) -> Iterator[Seen]:
-    """What is wrong with the watch; nothing if it runs."""
-    if ran_at is None:
-        yield Seen(TroubleKind.WATCH_NEVER_RAN)
-    elif now - ran_at > _WATCH_OVERDUE:
-        ago = duration((now - ran_at).total_seconds())
-        yield Seen(TroubleKind.WATCH_SILENT, {"ago": ago})
-
-
-def _replay(run: ReplayRow) -> TroubleKind | None:
-    """What a replay run needs from a person; None if it goes on by itself."""
-    if run.lost:
-        return TroubleKind.RUN_STOPPED
-    needs = {
-        RunState.HELD: TroubleKind.RUN_HELD,
-        RunState.WAITING_APPROVAL: TroubleKind.RUN_WAITS,
-        RunState.BROKEN: TroubleKind.RUN_BROKEN,
-    }
-    return needs.get(RunState(run.state))
+_OF_A_RUN = {
+    RunState.HELD: TroubleKind.RUN_HELD,
+    RunState.WAITING_APPROVAL: TroubleKind.RUN_WAITS,
+    RunState.BROKEN: TroubleKind.RUN_BROKEN,
+}
+"""What a run needs from a person; any other state goes on by itself."""
 
 
 def own_circuit(pipeline: PipelineStatus, now: datetime) -> Seen | None:
@@ -177,17 +169,15 @@ def own_circuit(pipeline: PipelineStatus, now: datetime) -> Seen | None:
 def _held(circuit: CircuitRow, now: datetime) -> Seen:
     """By whom, why and until when a circuit is held."""
     until, since = circuit.forced_until, circuit.forced_since
-    return Seen(
-        TroubleKind.CIRCUIT_HELD,
-        {
-            "key": circuit.key,
-            "state": circuit.forced or "",
-            "by": circuit.forced_by or "",
-            "began": clock(since, now) if since else "",
-            "until": clock(until, now) if until else "a person ends it",
-            "why": circuit.forced_reason or "",
-        },
-    )
+    facts: dict[str, Fact] = {
+        "key": circuit.key,
+        "state": circuit.forced or "",
+        "by": circuit.forced_by or "",
+        "began": clock(since, now) if since else "",
+        "until": clock(until, now) if until else "a person ends it",
+        "why": circuit.forced_reason or "",
+    }
+    return Seen(TroubleKind.CIRCUIT_HELD, facts)
 
 
 def _foreign(rows: Sequence[Mapping[str, str]]) -> Seen:
@@ -210,10 +200,9 @@ def source_name(source: str) -> str:
 
 def parked_messages(pipeline: PipelineStatus) -> Seen | None:
     """Messages in the parking queues, and those that were rescued from them; None without any."""
-    in_queues = sum(queue.visible for queue in pipeline.parking.values() if queue is not None)
-    parked = in_queues + sum(
-        lane.messages or 0 for lane in pipeline.waiting if lane.waiting_for == PARKED_LANE
-    )
+    lanes = (lane for lane in pipeline.waiting if lane.waiting_for == PARKED_LANE)
+    queues = (queue for queue in pipeline.parking.values() if queue is not None)
+    parked = sum(queue.visible for queue in queues) + sum(lane.messages or 0 for lane in lanes)
     facts: dict[str, Fact] = {"messages": parked, "source": "the parking queues"}
     return Seen(TroubleKind.UNATTENDED, facts) if parked else None
 
@@ -396,3 +385,165 @@ def _next(
         yield f"SQS deletes {oldest} in {duration(expires)}{moves}"
     if (parked := parked_messages(pipeline)) is not None:
         yield f"{parked.says()}: {parked.repair(pipeline=pipeline.name)}"
+
+
+# Cards: one for each trouble, with one command. What belongs to one page is one card, in the most
+# specific words, and a page that another one explains is named on its card.
+
+_OLD = (Alarm.DLQ_AGE, Alarm.MESSAGE_AGE)
+EXPLAINS: Mapping[Alarm, tuple[Alarm, ...]] = {
+    Alarm.REDRIVE_STALLED: (*_OLD, Alarm.DLQ_DEPTH, Alarm.MESSAGE_EXPIRY),
+    Alarm.CIRCUIT_TROUBLE: (*_OLD, Alarm.DLQ_DEPTH),
+    Alarm.DLQ_DEPTH: _OLD,
+    Alarm.MESSAGE_EXPIRY: _OLD,
+    Alarm.DLQ_AGE: (Alarm.MESSAGE_AGE,),
+}
+"""Pages that are no trouble of their own while another one rings."""
+
+_PAGES = {page.alarm: page for page in PIPELINE_PAGES}
+
+_HAVE_TROUBLES = {card.page for card in TROUBLES.values()}
+"""Pages whose troubles are in the catalogue: where none is seen, what rang is over."""
+
+_SILENT = (TroubleKind.WATCH_SILENT, TroubleKind.WATCH_NEVER_RAN)
+"""What rings because nothing is published: the watch cannot see it."""
+
+_UNTOLD = (*_SILENT, TroubleKind.UNREAD)
+"""With these, what is not seen can be there."""
+
+_ORDER = {kind: place for place, kind in enumerate(TroubleKind)}
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Something that needs a person, or is good to know."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    kind: Annotated[
+        str | None,
+        "which trouble it is, such as `router-down`: see the runbook; null if only an alarm is "
+        "known",
+    ]
+    says: Annotated[str, "a sentence for people"]
+    type: Annotated[str | None, "the command that ends it, or leads there; null if none does"] = (
+        None
+    )
+    page: Annotated[str | None, "the alarm that it is about; null if it is about none"] = None
+    alarm: Annotated[str | None, "the name of the alarm that rings for it; null if none does"] = (
+        None
+    )
+    needs_person: Annotated[
+        bool, "false if automation, or a person, has it in hand already: it is good to know"
+    ] = True
+
+    @property
+    def urgency(self) -> tuple[bool, int]:
+        """What rings comes first, then the order of the catalogue."""
+        return self.alarm is None, -1 if self.kind is None else _ORDER[TroubleKind(self.kind)]
+
+
+def cards(
+    app: str, pipeline: PipelineStatus, found: Iterable[Seen], now: datetime
+) -> Iterator[Attention]:
+    """What needs a person in a pipeline; an alarm that rings has its reason on its card.
+
+    `found` is what `dlq` has seen beside the watch.
+    """
+    rings: dict[Alarm, AlarmState] = {}
+    watch = [trouble.seen for trouble in pipeline.seen]
+    seen = list(_seen_once(watch, found))
+    writer = _Cards(app, pipeline, now, seen)
+    for alarm in pipeline.alarms:
+        name = alarm.name.rpartition("-")[2]
+        if name in _PAGES:
+            rings[Alarm(name)] = alarm
+        else:
+            yield writer.ringing(alarm)
+    silent = [each for each in seen if each.kind in _SILENT]
+    called = {*rings, *(each.page for each in (*watch, *silent))}
+    explained: dict[Alarm, Alarm] = {}
+    for page, others in EXPLAINS.items():
+        for other in others if page in called else ():
+            explained.setdefault(other, page)
+    for each in seen:
+        if each.page is None or each.page not in called:
+            yield writer.card(each)
+    for page in _ordered(called):
+        if page not in explained:
+            beside = [other for other in _ordered(called) if explained.get(other) is page]
+            group = shown(each for each in seen if each.page is page)
+            yield writer.of_page(page, rings.get(page), group, beside)
+
+
+def _seen_once(watch: Iterable[Seen], found: Iterable[Seen]) -> Iterator[Seen]:
+    """Each trouble once, with the facts of both who have seen it."""
+    others = list(found)
+    for each in watch:
+        same = next((other for other in others if each.is_same(other)), None)
+        if same is not None:
+            others.remove(same)
+        facts = {} if same is None else same.facts
+        yield Seen(each.kind, {**each.facts, **facts}, each.since)
+    yield from others
+
+
+def _ordered(pages: Iterable[Alarm | None]) -> list[Alarm]:
+    named = set(pages)
+    return [page for page in Alarm if page in named]
+
+
+class _Cards:
+    """Writes the cards of one pipeline."""
+
+    def __init__(
+        self, app: str, pipeline: PipelineStatus, now: datetime, seen: Sequence[Seen]
+    ) -> None:
+        self._pipeline, self._now = pipeline, now
+        self._is_told = not any(each.kind in _UNTOLD for each in seen)
+        self._known: Mapping[str, Fact] = known_names(app, pipeline.name)
+
+    def card(self, seen: Seen, *, is_called: bool = False) -> Attention:
+        since = "" if seen.facts.get("began") else self._since(seen)
+        return Attention(
+            self._pipeline.name,
+            str(seen.kind),
+            f"{seen.says()}{since}",
+            seen.repair(**self._known),
+            None if seen.page is None else str(seen.page),
+            needs_person=is_called or not TROUBLES[seen.kind].by_itself,
+        )
+
+    def of_page(
+        self, page: Alarm, alarm: AlarmState | None, group: Sequence[Seen], beside: Sequence[Alarm]
+    ) -> Attention:
+        """The card of a page that rings or is about to, in the words of its first trouble."""
+        others = f" ({' and '.join(beside)} for the same reason)" if beside else ""
+        if alarm is None:
+            card = self.card(group[0], is_called=True)
+            return replace(card, says=f"{card.says}{others}")
+        card = self.ringing(alarm)
+        if not group and page in _HAVE_TROUBLES and self._is_told:
+            says = f"{card.says}: what it rang for is over, and it ends by itself"
+            return replace(card, says=says, page=str(page), needs_person=False)
+        why = f": {group[0].says()}" if group else ""
+        row = _PAGES[page]
+        is_observed = self._pipeline.mode == Mode.OBSERVE and row.observed is not None
+        line = row.observed if is_observed else row.repair
+        repair = group[0].repair(**self._known) if group else None
+        return replace(
+            card,
+            kind=str(group[0].kind) if group else None,
+            says=f"{card.says}{why}{others}",
+            type=repair or typed(str(line), self._known),
+            page=str(page),
+        )
+
+    def ringing(self, alarm: AlarmState) -> Attention:
+        """An alarm whose reason is not known; it may be one of your own."""
+        ago = duration((self._now - alarm.since).total_seconds())
+        says = f"{alarm.name} is in ALARM since {clock(alarm.since, self._now)}, {ago} ago"
+        return Attention(self._pipeline.name, None, says, alarm=alarm.name)
+
+    def _since(self, seen: Seen) -> str:
+        at = moment(seen.since) if seen.since else None
+        return "" if at is None else f" since {clock(at, self._now)}"

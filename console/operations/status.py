@@ -30,9 +30,8 @@ from deadletter.signals.troubles import Seen, TroubleKind, known_names, shown
 from . import deployed, observed
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .attention import Outlook, attention, outlook
+from .attention import Attention, Outlook, attention, cards, outlook
 from .aws import Aws, Read, Start
-from .cards import Attention, cards
 from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, reads_until
