@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.contract import FAILURE_CATEGORIES
 
 from .aws import Aws
-from .deadline import Deadline, reads_until
+from .deadline import Asking, Deadline, reads_until
 from .doctor_checks import backlog
 from .figures import oldest_ages
 from .problem import Cause, Problem
@@ -115,20 +115,17 @@ class Account:
 
 def read(session: Session) -> Account:
     """All queues of the account in this region, and how old the letters of its DLQs are."""
-    aws, unread = session.aws, list[str]()
+    aws = session.aws
     _ = aws.sqs, aws.cloudwatch  # made before there are threads
     with reads_until(Deadline(_PATIENCE)) as start:
+        ask = Asking(start)
         urls = start(partial(_urls, aws.sqs)).answer("The account's queues (SQS)")
-        reads = [(url, start(partial(deployed_queue, aws.sqs, url))) for url in urls[:MOST_QUEUES]]
-
-        def lost(what: str, why: Problem) -> None:
-            unread.append(f"{what} could not be read: {why.says}")
-
-        answers = [queue.result(partial(lost, f"queue {url}")) for url, queue in reads]
-        queues = {queue.arn: queue for queue in answers if queue is not None}
+        reads = [ask(f"queue {url}", deployed_queue, aws.sqs, url) for url in urls[:MOST_QUEUES]]
+        queues = {queue.arn: queue for read in reads if (queue := read()) is not None}
         names = {q.dlq_arn.rpartition(":")[2] for q in queues.values() if q.dlq_arn}
-        ages = start(partial(oldest_ages, aws.cloudwatch, sorted(names), session.now))
-        known = ages.result(partial(lost, "the ages of messages")) or {}
+        ages = ask("the ages of messages", oldest_ages, aws.cloudwatch, sorted(names), session.now)
+        known = ages() or {}
+    unread = [f"{what} could not be read: {why.says}" for what, why in ask.lost]
     return Account(queues, known, len(urls) <= MOST_QUEUES, unread)
 
 
@@ -173,13 +170,8 @@ def _found(account: Account, arn: str, pipelines: Sequence[str]) -> FoundDlq:
     )
 
 
-def entries(aws: Aws, account: Account, dlq_arn: str) -> Sequence[Mapping[str, Any]]:
-    """The pipelines that a DLQ becomes: one for each of its sources, in mode observe."""
-    mains = account.mains_of(dlq_arn)
-    return [_entry(aws, main, dlq_arn) for main in mains]
-
-
 def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str) -> Mapping[str, Any]:
+    """The pipeline that a DLQ becomes for one of its sources, in mode observe."""
     return {
         "name": pipeline_name(main.name),
         # It decides and reports, and moves nothing, until a person has read what it found.
@@ -194,19 +186,13 @@ def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str) -> Mapping[str, Any]:
 
 
 def _consumer(functions: LambdaClient, main: DeployedQueue) -> object:
-    answer = functions.list_event_source_mappings(EventSourceArn=main.arn)
-    mappings = answer["EventSourceMappings"]
-    if len(mappings) != 1:
-        return "none"
-    (mapping,) = mappings
-    arn = mapping["FunctionArn"]
-    configuration = functions.get_function_configuration(FunctionName=arn)
-    return {
-        "kind": "function",
-        "function_arn": arn,
-        "timeout": configuration["Timeout"],
-        "mapping_id": mapping["UUID"],
-    }
+    match functions.list_event_source_mappings(EventSourceArn=main.arn)["EventSourceMappings"]:
+        case [mapping]:
+            arn, id_ = mapping["FunctionArn"], mapping["UUID"]
+            timeout = functions.get_function_configuration(FunctionName=arn)["Timeout"]
+            kind = {"kind": "function", "function_arn": arn}
+            return {**kind, "timeout": timeout, "mapping_id": id_}
+    return "none"
 
 
 def pipeline_name(queue: str) -> str:
@@ -240,14 +226,10 @@ class CdkJson:
     def pipelines(self) -> Sequence[Mapping[str, Any]]:
         """The pipelines that it holds."""
         listed = self._context.get("pipelines", [])
-        if not isinstance(listed, list) or not all(
-            isinstance(pipeline, dict) for pipeline in listed
-        ):
-            raise Problem(
-                f"{self.path}: context.pipelines is not a list of objects; repair it first.",
-                Cause.INPUT,
-            )
-        return listed
+        if isinstance(listed, list) and all(isinstance(each, dict) for each in listed):
+            return listed
+        says = f"{self.path}: context.pipelines is not a list of objects; repair it first."
+        raise Problem(says, Cause.INPUT)
 
     def pipelines_by_dlq(self) -> Mapping[str, Sequence[str]]:
         """The names of its pipelines, by the ARN of their DLQ."""
@@ -405,12 +387,11 @@ def _chosen(
     for name in dict.fromkeys(names):
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
-            raise Problem(
-                f"{name} is no DLQ of this account and region: it has {listed}.", Cause.ABSENT
-            )
-        for entry in entries(session.aws, account, known[name]):
-            settings.check(entry)
-            chosen.append(entry)
+            says = f"{name} is no DLQ of this account and region: it has {listed}."
+            raise Problem(says, Cause.ABSENT)
+        for main in account.mains_of(known[name]):
+            chosen.append(_entry(session.aws, main, known[name]))
+            settings.check(chosen[-1])
     return chosen
 
 
