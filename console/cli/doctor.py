@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..operations.doctor import VERB, Examination
-from ..operations.faults import ERROR
+from ..operations.doctor_checks import ERROR
 from ..operations.pager import PagerTest
 from ..operations.removal import Removal
 from ..operations.words import count

@@ -21,11 +21,11 @@ from .doctor_checks import (
     Examined,
     QueueAlarm,
     QueueConsumer,
+    QueueFault,
     QueueMapping,
     backlog,
     findings,
 )
-from .faults import QueueFault
 from .figures import alarms, oldest_ages
 from .key_policy import key_uses, read_key, read_topic_key
 from .pager import PagerTest

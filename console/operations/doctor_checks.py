@@ -8,17 +8,198 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from shlex import quote
-from typing import Any
+from typing import Annotated, Any
 
 from deadletter.contract import DAY, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY
+from deadletter.signals.troubles import worded
 
-from .faults import ERROR, NOTE, WARNING, QueueFault
-from .faults import DoctorFault as Fault
 from .key_policy import EncryptionKey, KeyUse, troubles
 from .queue import NONE, DeployedQueue
 from .words import duration
+
+ERROR, WARNING, NOTE = "ERROR", "WARNING", "NOTE"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFault:
+    """Something wrong with a queue, its consumer or its alarms."""
+
+    level: Annotated[
+        str, "ERROR (messages get lost or fail needlessly), WARNING, or NOTE (good to know)"
+    ]
+    check: Annotated[str, "name of the fault, such as `no-dlq`"]
+    subject: Annotated[str, "the queue, function or alarm"]
+    says: Annotated[str, "what is wrong, and what follows from it"]
+    fix: Annotated[str | None, "a command that repairs it; null if a person has to choose"]
+    before: Annotated[
+        str | None, "what the fix deletes or leaves behind: read it first; null if nothing"
+    ] = None
+
+
+_FOREVER = ": a message that always fails is received again and again until it expires after {kept}"
+_DISABLED = "the event source mapping that reads {queue} is disabled: no message is consumed; "
+
+
+def _error(says: str, costs: str = "") -> tuple[str, str, str]:
+    return ERROR, says, costs
+
+
+def _warning(says: str, costs: str = "") -> tuple[str, str, str]:
+    return WARNING, says, costs
+
+
+def _note(says: str, costs: str = "") -> tuple[str, str, str]:
+    return NOTE, says, costs
+
+
+class DoctorFault(Enum):
+    """A fault: its level, what it says with facts in braces, and what its fix costs."""
+
+    NO_DLQ = _error(f"it has no DLQ{_FOREVER}")
+    NONE_NAMED = _error(f"it names no DLQ, and the pipeline drains {{drained}}{_FOREVER}")
+    DLQ_MISSING = _error(
+        "its DLQ {dlq} is missing, or belongs to another account: a message that fails stays in the"
+        " queue until it expires after {kept}"
+    )
+    NOT_ALLOWED = _error("its redrive allow policy does not name {main}: SQS moves nothing there")
+    ANOTHER_DLQ = _error(
+        "its messages die into {dlq}, and the pipeline drains {drained}: none is re-driven; name"
+        " the right one in the settings and deploy, or repair the queue",
+        "the messages in {dlq} stay there, and SQS deletes them when they expire",
+    )
+    FEW_RECEIVES = _warning(
+        "maxReceiveCount is {receives}: a throttled or restarted consumer is enough to dead-letter"
+        " a good message; allowed are 1 to 1,000, {best} is usual"
+    )
+    SHORT_RETENTION = _error(
+        "it keeps a message for {kept}, {main} for {main_kept}, and both count from the first send:"
+        " a message that dies late is deleted as it arrives",
+        "SQS at once deletes the messages of {main} that are older than {shorter}; it holds about"
+        " {messages:message}, and its metric ApproximateAgeOfOldestMessage says how old they are",
+    )
+    WHOLE_BATCHES = _error(
+        "one failed message fails its whole batch of up to {batch}: good messages are processed"
+        " again and dead-lettered with it; the function must then return batchItemFailures, which"
+        " the consumer library does"
+    )
+    PROVISIONED = _note(
+        "the mapping of {queue} is in provisioned mode: at least {pollers} pollers are paid for"
+        " each hour, and maximum concurrency can't be set; a circuit that closes ramps the pollers"
+        " instead"
+    )
+    NO_CONCURRENCY = _note(
+        "the mapping of {queue} has none: while a dependency comes back or throttles, messages that"
+        " have to wait are given back, as functions that wait could take all that the account may"
+        " run at once. With one they wait there, and come sooner"
+    )
+    PAUSED = _warning(
+        f"{_DISABLED}a circuit of deadletter has paused it and enables it again when it closes, so"
+        " leave it: live messages would reach a dependency that is down; dlq circuit list says"
+        " which"
+    )
+    PERHAPS_PAUSED = _warning(
+        f"{_DISABLED}whether a circuit of deadletter has paused it could not be read: see"
+        " dlq circuit list, and enable it only if none has"
+    )
+    DISABLED = _warning(f"{_DISABLED}no circuit of deadletter has paused it")
+    ISOLATED = _error(
+        "it is in tenant isolation mode, in which Lambda takes no event source mapping: no queue"
+        " reaches it, and the mode can't be left; use a function without it"
+    )
+    SHORT_VISIBILITY = _warning(
+        "it hides a message for {hidden}, and {function} may run for {timeout}: AWS asks for"
+        " {asked} times the time-out, or a message is processed twice and dies early"
+    )
+    DLQ_OF_DLQ = _error(
+        "it has a DLQ of its own, {dlq}: each look counts as a receive, so {looks:look} move a"
+        " message out of it"
+    )
+    SHARED_DLQ = _warning(
+        "{queues} queues share it: {names}. A message does not say which consumer failed, and an"
+        " alarm not which team; give each queue its own, and move what is in it",
+        "the messages in {dlq} stay there, and a pipeline of {others} re-drives none from a new DLQ"
+        " until its settings name that one and are deployed",
+    )
+    CONSUMED = _warning(
+        "function {function} consumes it: messages disappear before a person or the automatic"
+        " retry sees them"
+    )
+    OTHER_KIND = _warning(
+        "it is also {use}: such a message was never in {mains} and has another shape, so it can't"
+        " be re-driven; give that a queue of its own"
+    )
+    NO_SOURCE = _note(
+        "no queue of this account and region names it as its DLQ: nothing can be re-driven out of"
+        " it[, unless {unless}]"
+    )
+    UNENCRYPTED = _warning("its messages are not encrypted at rest")
+    NO_TLS = _warning("its policy does not refuse calls without TLS (aws:SecureTransport)")
+    MANAGED_KEY = _warning(
+        "it is encrypted with {key}, whose policy can't be changed: SNS, EventBridge and other"
+        " accounts can't send to it; SSE-SQS has no such limit and costs nothing"
+    )
+    KEY_DISABLED = _error("its key {key} is disabled: no message can be sent or received")
+    KEY_UNKNOWN = _error(
+        "the pipeline does not know its key {key}: no function of the pipeline may use it, and what"
+        " was sent to the queue stays under it in the DLQ too; {remedy}"
+    )
+    KEY_CLOSED = _warning(
+        "the policy of its key {key} does not let IAM policies decide: each role that sends"
+        " (kms:GenerateDataKey, kms:Decrypt) or receives (kms:Decrypt), the automatic retry too,"
+        " has to stand in the key's own policy"
+    )
+    PAGER_KEY = _error("alarms [{may} ]reach no one, and no error is shown: {why}")
+    LOGS_KEY = _error(
+        "a deployment that makes a log group fails, and logs may not be written[ ({maybe})]: {why}"
+    )
+    TOPIC_KEY = _note(
+        "a queue under this key that subscribes to the topic gets no pages[ ({maybe})]: {why}"
+    )
+    BLIND_ALARM = _error(
+        "it watches {metric}, which does not count messages that SQS moves into a DLQ: it never"
+        " rings"
+    )
+    ACTIONS_OFF = _warning("its actions are disabled: it rings and calls no person")
+    NO_ACTION = _warning(
+        "it has no action: it rings and calls no person; put it again with --alarm-actions and the"
+        " ARN of a topic"
+    )
+    NO_ALARM = _warning("no alarm looks at its depth or age: messages expire unseen after {kept}")
+    DEEP_DLQ = _note(
+        "it holds about {messages:message}[, the oldest {age} old]. In mode observe they stay. In"
+        " mode enforce all that may succeed go back to the main queue: {steps} of them in the first"
+        " runs, then as many as the consumer takes. Look first at what they are"
+    )
+
+    def __init__(self, level: str, words: str, costs: str) -> None:
+        self.level, self.words, self.costs = level, words, costs
+
+    @property
+    def check(self) -> str:
+        """Its name, as `--json` has it."""
+        return self.name.lower().replace("_", "-")
+
+    def says(self, **facts: str | float) -> str:
+        """What is wrong."""
+        return worded(self.words, facts)
+
+    def of(
+        self,
+        subject: str,
+        fix: str | None,
+        *,
+        level: str | None = None,
+        costs: bool = True,
+        **facts: str | float,
+    ) -> QueueFault:
+        """The fault of one queue, function or alarm; without `costs` its fix is harmless."""
+        before = worded(self.costs, facts) if costs and self.costs else None
+        says = self.says(**facts)
+        return QueueFault(level or self.level, self.check, subject, says, fix, before)
+
 
 LONGEST_RETENTION = 14 * DAY
 SHORTER_RETENTION = 4 * DAY
@@ -117,7 +298,7 @@ def backlog(messages: int, oldest: int | None) -> str | None:
     if messages <= MANY:
         return None
     age, steps = "" if oldest is None else duration(oldest), ", ".join(map(str, FIRST_STEPS))
-    return Fault.DEEP_DLQ.says(messages=messages, age=age, steps=steps)
+    return DoctorFault.DEEP_DLQ.says(messages=messages, age=age, steps=steps)
 
 
 class _Checks:
@@ -135,7 +316,7 @@ class _Checks:
             yield from self._safety(main)
         for consumer in facts.consumers.values():
             if consumer.isolated:
-                yield Fault.ISOLATED.of(consumer.name, None)
+                yield DoctorFault.ISOLATED.of(consumer.name, None)
         if (dlq := facts.dlq) is not None:
             yield from self._dead_letters(dlq)
             yield from self._safety(dlq)
@@ -143,7 +324,7 @@ class _Checks:
             # In enforce it has happened.
             if (says := backlog(dlq.messages, facts.oldest)) and facts.mode != Mode.ENFORCE:
                 groups = f"dlq groups --look --in queue:{quote(dlq.name)} {self._region}"
-                deep = Fault.DEEP_DLQ
+                deep = DoctorFault.DEEP_DLQ
                 yield QueueFault(deep.level, deep.check, dlq.name, says, groups)
         yield from self._key_uses()
 
@@ -155,26 +336,26 @@ class _Checks:
         mended = self._redrive(main, own) if drained else None
         if named is None:
             if drained:
-                yield Fault.NONE_NAMED.of(main.name, mended, drained=drained, kept=kept)
+                yield DoctorFault.NONE_NAMED.of(main.name, mended, drained=drained, kept=kept)
             else:
-                yield Fault.NO_DLQ.of(main.name, self._new_dlq(main), kept=kept)
+                yield DoctorFault.NO_DLQ.of(main.name, self._new_dlq(main), kept=kept)
             return
         if dlq is None:
             fix = mended if named != own else None
-            yield Fault.DLQ_MISSING.of(main.name, fix, dlq=named, kept=kept)
+            yield DoctorFault.DLQ_MISSING.of(main.name, fix, dlq=named, kept=kept)
         elif dlq.allowed_sources is not None and main.arn not in dlq.allowed_sources:
             allowed = [*dlq.allowed_sources, main.arn]
             policy = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": allowed})
             fix = self._set(dlq, RedriveAllowPolicy=policy)
-            yield Fault.NOT_ALLOWED.of(dlq.name, fix, main=main.name)
+            yield DoctorFault.NOT_ALLOWED.of(dlq.name, fix, main=main.name)
         if drained and dlq is not None and dlq.name != drained:
-            yield Fault.ANOTHER_DLQ.of(main.name, mended, dlq=dlq.name, drained=drained)
+            yield DoctorFault.ANOTHER_DLQ.of(main.name, mended, dlq=dlq.name, drained=drained)
         receives = main.max_receive_count
         if receives is not None and receives < FEWEST_RECEIVES:
             # Typed after the fix of ANOTHER_DLQ, it must not undo it.
             fix = mended or self._redrive(main, named)
             level = ERROR if receives == 1 else WARNING
-            yield Fault.FEW_RECEIVES.of(
+            yield DoctorFault.FEW_RECEIVES.of(
                 main.name, fix, level=level, receives=receives, best=BEST_RECEIVES
             )
 
@@ -185,7 +366,7 @@ class _Checks:
             return
         shortens = main.retention >= LONGEST_RETENTION
         queue, seconds = (main, SHORTER_RETENTION) if shortens else (dlq, LONGEST_RETENTION)
-        yield Fault.SHORT_RETENTION.of(
+        yield DoctorFault.SHORT_RETENTION.of(
             dlq.name,
             self._set(queue, MessageRetentionPeriod=str(seconds)),
             costs=shortens,
@@ -201,25 +382,31 @@ class _Checks:
             function = mapping.function
             if mapping.batch_size > 1 and not mapping.reports_failures:
                 fix = self._map(mapping, "--function-response-types ReportBatchItemFailures")
-                yield Fault.WHOLE_BATCHES.of(function, fix, batch=mapping.batch_size)
+                yield DoctorFault.WHOLE_BATCHES.of(function, fix, batch=mapping.batch_size)
             if not mapping.enabled:
                 # Only one that we have not paused is enabled by hand.
-                paused = {None: Fault.PERHAPS_PAUSED, True: Fault.PAUSED, False: Fault.DISABLED}
+                paused = {
+                    None: DoctorFault.PERHAPS_PAUSED,
+                    True: DoctorFault.PAUSED,
+                    False: DoctorFault.DISABLED,
+                }
                 fault = paused[mapping.is_paused]
-                enable = self._map(mapping, "--enabled") if fault is Fault.DISABLED else None
+                enable = self._map(mapping, "--enabled") if fault is DoctorFault.DISABLED else None
                 yield fault.of(function, enable, queue=main.name)
             if mapping.pollers is not None:
-                yield Fault.PROVISIONED.of(function, None, queue=main.name, pollers=mapping.pollers)
+                yield DoctorFault.PROVISIONED.of(
+                    function, None, queue=main.name, pollers=mapping.pollers
+                )
             elif mapping.concurrency is None:
                 fix = self._map(mapping, "--scaling-config MaximumConcurrency=10")
-                yield Fault.NO_CONCURRENCY.of(function, fix, queue=main.name)
+                yield DoctorFault.NO_CONCURRENCY.of(function, fix, queue=main.name)
             if (consumer := self._facts.consumers.get(function)) is not None:
                 yield from self._visibility(main, consumer)
 
     def _visibility(self, main: DeployedQueue, consumer: QueueConsumer) -> Iterator[QueueFault]:
         least = min(VISIBILITY_PER_TIMEOUT * consumer.timeout, LONGEST_VISIBILITY)
         if main.visibility < least:
-            yield Fault.SHORT_VISIBILITY.of(
+            yield DoctorFault.SHORT_VISIBILITY.of(
                 main.name,
                 self._set(main, VisibilityTimeout=str(least)),
                 level=ERROR if main.visibility < consumer.timeout else WARNING,
@@ -234,11 +421,11 @@ class _Checks:
         if dlq.dlq_arn is not None:
             below, looks = dlq.dlq_arn.rpartition(":")[2], dlq.max_receive_count or 1
             fix = self._set(dlq, RedrivePolicy="")
-            yield Fault.DLQ_OF_DLQ.of(dlq.name, fix, dlq=below, looks=looks)
+            yield DoctorFault.DLQ_OF_DLQ.of(dlq.name, fix, dlq=below, looks=looks)
         if len(mains) > 1:
             own = next((main for main in mains if _dlq_name(main) == dlq.name), mains[0])
             others = [main for main in mains if main is not own]
-            yield Fault.SHARED_DLQ.of(
+            yield DoctorFault.SHARED_DLQ.of(
                 dlq.name,
                 " && ".join(map(self._new_dlq, others)),
                 queues=len(mains),
@@ -248,25 +435,27 @@ class _Checks:
             )
         for mapping in facts.mappings.get(dlq.arn, ()):
             fix = self._map(mapping, "--no-enabled")
-            yield Fault.CONSUMED.of(dlq.name, fix, function=mapping.function)
+            yield DoctorFault.CONSUMED.of(dlq.name, fix, function=mapping.function)
         for use in facts.uses:
-            yield Fault.OTHER_KIND.of(dlq.name, None, use=use, mains=_names(mains))
+            yield DoctorFault.OTHER_KIND.of(dlq.name, None, use=use, mains=_names(mains))
         if not mains:
             unless = "" if facts.uses else "its source is in another account"
-            yield Fault.NO_SOURCE.of(dlq.name, None, unless=unless)
+            yield DoctorFault.NO_SOURCE.of(dlq.name, None, unless=unless)
 
     def _safety(self, queue: DeployedQueue) -> Iterator[QueueFault]:
         """Encryption, keys and TLS."""
         if queue.encryption == NONE:
-            yield Fault.UNENCRYPTED.of(queue.name, self._set(queue, SqsManagedSseEnabled="true"))
+            yield DoctorFault.UNENCRYPTED.of(
+                queue.name, self._set(queue, SqsManagedSseEnabled="true")
+            )
         statements = _statements(queue.policy)
         if not any(map(_demands_tls, statements)):
             demand = {**_ONLY_WITH_TLS, "Resource": queue.arn}
             policy = {"Version": "2012-10-17", **queue.policy, "Statement": [*statements, demand]}
-            yield Fault.NO_TLS.of(queue.name, self._set(queue, Policy=json.dumps(policy)))
+            yield DoctorFault.NO_TLS.of(queue.name, self._set(queue, Policy=json.dumps(policy)))
         if queue.encryption == _MANAGED_KEY:
             fix = self._set(queue, KmsMasterKeyId="", SqsManagedSseEnabled="true")
-            yield Fault.MANAGED_KEY.of(queue.name, fix, key=_MANAGED_KEY)
+            yield DoctorFault.MANAGED_KEY.of(queue.name, fix, key=_MANAGED_KEY)
         elif (key := self._facts.keys.get(queue.key or "")) is not None:
             yield from self._key(queue, key)
 
@@ -274,16 +463,16 @@ class _Checks:
         facts, named = self._facts, f"--key-id {quote(key.id)}"
         if not key.enabled:
             fix = f"aws kms enable-key {named} {self._region}"
-            yield Fault.KEY_DISABLED.of(queue.name, fix, key=key.id)
+            yield DoctorFault.KEY_DISABLED.of(queue.name, fix, key=key.id)
         if facts.granted is not None and key.arn and key.arn not in facts.granted:
             setting = "dlq" if queue is facts.dlq else "main_queue"
             is_ours = queue in (facts.dlq, *facts.mains[:1])
             remedy = f"name it in the settings ({setting}.kms_key_arn) and deploy"
             remedy = remedy if is_ours else "give this queue a DLQ of its own"
-            yield Fault.KEY_UNKNOWN.of(queue.name, None, key=key.id, remedy=remedy)
+            yield DoctorFault.KEY_UNKNOWN.of(queue.name, None, key=key.id, remedy=remedy)
         if key.policy is not None and not any(map(_lets_iam_decide, _statements(key.policy))):
             shows = f"--policy-name default {self._region} --output text"
-            yield Fault.KEY_CLOSED.of(
+            yield DoctorFault.KEY_CLOSED.of(
                 queue.name, f"aws kms get-key-policy {named} {shows}", key=key.id
             )
 
@@ -292,9 +481,9 @@ class _Checks:
         facts, app, topic = self._facts, self._facts.app_key, self._facts.topic_key
         name, id_ = facts.topic.rpartition(":")[2], "" if app is None else app.id
         for use, key, subject, fault, unsure in (
-            ("cloudwatch", topic, name, Fault.PAGER_KEY, WARNING),
-            ("logs", app, id_, Fault.LOGS_KEY, NOTE),
-            ("sns", topic and app, id_, Fault.TOPIC_KEY, NOTE),
+            ("cloudwatch", topic, name, DoctorFault.PAGER_KEY, WARNING),
+            ("logs", app, id_, DoctorFault.LOGS_KEY, NOTE),
+            ("sns", topic and app, id_, DoctorFault.TOPIC_KEY, NOTE),
         ):
             if key is None or use not in facts.key_uses:
                 continue
@@ -311,17 +500,17 @@ class _Checks:
         for alarm in own:
             if alarm.metric in _BLIND:
                 fix = self._put_alarm(alarm.name, dlq, alarm.actions)
-                yield Fault.BLIND_ALARM.of(alarm.name, fix, metric=alarm.metric)
+                yield DoctorFault.BLIND_ALARM.of(alarm.name, fix, metric=alarm.metric)
             elif not alarm.enabled:
                 named = f"--alarm-names {quote(alarm.name)} {self._region}"
                 fix = f"aws cloudwatch enable-alarm-actions {named}"
-                yield Fault.ACTIONS_OFF.of(alarm.name, fix)
+                yield DoctorFault.ACTIONS_OFF.of(alarm.name, fix)
             elif not alarm.actions:
-                yield Fault.NO_ACTION.of(alarm.name, None)
+                yield DoctorFault.NO_ACTION.of(alarm.name, None)
         if not any(alarm.metric in _SEES for alarm in own):
             called = [facts.topic] if facts.topic else ()
             fix = self._put_alarm(f"{dlq.name}-not-empty", dlq, called)
-            yield Fault.NO_ALARM.of(dlq.name, fix, kept=duration(dlq.retention))
+            yield DoctorFault.NO_ALARM.of(dlq.name, fix, kept=duration(dlq.retention))
 
     # Command lines.
 

@@ -15,7 +15,7 @@ from deadletter.failure.failure import Failure
 from . import deployed
 from .app import App, DeployedPipeline
 from .aws import side_by_side
-from .letter_walk import FoundLetter, look_into_queue, waiting_room
+from .letter_walk import MOST, SAMPLE, FoundLetter, look_into_queue, waiting_room
 from .life_decision import UNKNOWN, DecisionNow, Judged, TriedRule, judged
 from .life_logs import FOUND, NOTHING, ReceiveLog, receive_logs
 from .life_place import (
@@ -31,7 +31,6 @@ from .life_place import (
 from .life_record import LetterRecord, RunTicket, known_of, record_of
 from .life_steps import Step, steps
 from .names import Known, NameKind
-from .peek import MOST, SAMPLE
 from .problem import Cause, Problem
 from .queue import QueueDepth, depth
 from .session import Session

@@ -25,11 +25,10 @@ from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import explain, side_by_side
-from .group_sample import entry_of, said_by_aws
-from .letter_walk import FoundLetter, letters_of_lane, waiting_room
+from .grouping import entry_of, said_by_aws
+from .letter_walk import FoundLetter, Reach, letters_of_lane, peek, waiting_room
 from .life_record import ledger_of
 from .matching import FoundMessage, Matcher
-from .peek import Reach, peek
 from .problem import Cause, Denied, Problem
 from .queue import bare_queue, depth
 from .selection import Choice, ChosenPlace, PlaceKind, closest
