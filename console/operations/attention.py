@@ -30,7 +30,7 @@ from . import observed
 from .circuits import NOT_ON_RECORD, CircuitRow
 from .figures import WINDOW, QueueFigures
 from .queue import QueueDepth
-from .watched import Memories, RunEnding, SourceStatus
+from .watched import Memories, SourceStatus
 from .words import clock, count, duration, moment
 
 if TYPE_CHECKING:
@@ -64,31 +64,33 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
     if pipeline.sources and ran_at is None:
         yield Seen(TroubleKind.WATCH_NEVER_RAN)
     elif pipeline.sources and ran_at is not None and now - ran_at > _WATCH_OVERDUE:
-        yield Seen(TroubleKind.WATCH_SILENT, {"ago": duration((now - ran_at).total_seconds())})
+        yield seen(TroubleKind.WATCH_SILENT, ago=duration((now - ran_at).total_seconds()))
     for source in pipeline.sources:
         yield from _source(pipeline, source, now)
     if failed := counter(pipeline.last_run, "failed"):
-        yield Seen(TroubleKind.UNMOVED, {"messages": failed})
+        yield seen(TroubleKind.UNMOVED, messages=failed)
     if renamed := counter((pipeline.last_run or {}).get("counts"), Count.ATTRIBUTE_RENAMED):
-        facts: dict[str, Fact] = {"messages": renamed, "ours": stamp.NAME}
-        yield Seen(TroubleKind.RENAMED, facts | {"kept": stamp.KEPT_NAME})
+        names = {"ours": stamp.NAME, "kept": stamp.KEPT_NAME}
+        yield seen(TroubleKind.RENAMED, messages=renamed, **names)
     yield from (bad.seen for bad in pipeline.bad_rows)
     for run in pipeline.runs:
         kind = TroubleKind.RUN_STOPPED if run.lost else _OF_A_RUN.get(RunState(run.state))
         if kind is not None:
-            yield Seen(kind, {"run": run.run, "why": run.because or ""})
-    if pipeline.foreign_rows:
-        yield _foreign(pipeline.foreign_rows)
+            yield seen(kind, run=run.run, why=run.because or "")
+    if rows := pipeline.foreign_rows:
+        keys = ", ".join(f"{_cut(row['pk'])} / {_cut(row['sk'])}" for row in rows[:_MOST_NAMED])
+        more = max(0, len(rows) - _MOST_NAMED)
+        yield seen(TroubleKind.FOREIGN_ROWS, rows=len(rows), keys=keys, more=more)
     for cause in pipeline.causes:
         began = clock(cause.since, now) if cause.since else ""
-        facts = {"cause": cause.cause, "error": cause.error_type, "began": began}
-        yield Seen(TroubleKind.CAUSE_DOMINATES, facts)
+        about = {"cause": cause.cause, "error": cause.error_type}
+        yield seen(TroubleKind.CAUSE_DOMINATES, **about, began=began)
     if (many := pipeline.collisions) is not None:
-        facts = {"collided": many.collided, "messages": many.messages}
-        yield Seen(TroubleKind.MANY_COLLIDE, facts | {"paths": ", ".join(many.paths)})
+        kind, paths = TroubleKind.MANY_COLLIDE, ", ".join(many.paths)
+        yield seen(kind, collided=many.collided, messages=many.messages, paths=paths)
     for circuit in pipeline.misconfigured:
-        facts = {"key": circuit.key, "why": circuit.because or NOT_ON_RECORD}
-        yield Seen(TroubleKind.CONFIGURATION, facts)
+        why = circuit.because or NOT_ON_RECORD
+        yield seen(TroubleKind.CONFIGURATION, key=circuit.key, why=why)
     if (own := own_circuit(pipeline, now)) is not None and own.kind is not TroubleKind.CIRCUIT_HELD:
         yield own
     yield from (_held(circuit, now) for circuit in pipeline.held)
@@ -96,6 +98,11 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
         yield parked
     if pipeline.observed is not None:
         yield observed.seen(pipeline.observed, now)
+
+
+def seen(kind: TroubleKind, **facts: Fact) -> Seen:
+    """A trouble that was seen now."""
+    return Seen(kind, facts)
 
 
 def _source(pipeline: PipelineStatus, source: SourceStatus, now: datetime) -> Iterator[Seen]:
@@ -106,26 +113,25 @@ def _source(pipeline: PipelineStatus, source: SourceStatus, now: datetime) -> It
     if left is not None and is_held and left <= _EXPIRES_SOON[Mode(pipeline.mode)]:
         moved = TroubleKind.EXPIRES_UNMOVED if observes else TroubleKind.EXPIRES
         kind = TroubleKind.EXPIRES_UNREAD if source.source == MAIN else moved
-        yield Seen(kind, {"queue": queue, "left": duration(left), "url": source.url})
+        yield seen(kind, queue=queue, left=duration(left), url=source.url)
     ending = source.last_ending
     if ending is not None and not ending.ended_well:
-        facts: dict[str, Fact] = {"queue": queue, "why": _why(ending)}
-        if source.source in pipeline.dedicated:
-            facts["source"] = source.source
+        # Why it ended, unless that says it already.
+        trouble = ending.trouble or "what kept it from its work is not on record"
+        why = ending.stopped if trouble in ending.stopped else f"{ending.stopped} ({trouble})"
+        more = {"source": source.source} if source.source in pipeline.dedicated else {}
         if ending.at:
-            facts["ago"] = duration((now - ending.at).total_seconds())
-        yield Seen(TroubleKind.RUN_FAILED, facts)
+            more["ago"] = duration((now - ending.at).total_seconds())
+        yield seen(TroubleKind.RUN_FAILED, queue=queue, why=why, **more)
     for counted, at in source.troubles.items():
         # Those are named one by one, if their names are known.
         is_named = counted == Count.BAD_ROW and pipeline.bad_rows
         if now - at <= _RECENT and not is_named:
-            facts = {"queue": queue, "count": counted, "means": _meaning(counted)}
-            ago = duration((now - at).total_seconds())
-            yield Seen(TroubleKind.COUNTED, facts | {"ago": ago})
+            means, ago = _meaning(counted), duration((now - at).total_seconds())
+            yield seen(TroubleKind.COUNTED, queue=queue, count=counted, means=means, ago=ago)
     if source.looks and is_held:
         runs = "observe has" if observes else "runs that move nothing have"
-        facts = {"runs": runs, "messages": source.looks, "queue": queue}
-        yield Seen(TroubleKind.LOOKED_AT, facts)
+        yield seen(TroubleKind.LOOKED_AT, runs=runs, messages=source.looks, queue=queue)
 
 
 def _meaning(name: str) -> str:
@@ -133,12 +139,6 @@ def _meaning(name: str) -> str:
     counted = COUNTED.get(name)
     text = "" if counted is None else meaning(counted)
     return f"{text[:1].lower()}{text[1:].rstrip('.')}"
-
-
-def _why(ending: RunEnding) -> str:
-    """Why a run ended that could not do its work."""
-    trouble = ending.trouble or "what kept it from its work is not on record"
-    return ending.stopped if trouble in ending.stopped else f"{ending.stopped} ({trouble})"
 
 
 _OF_A_RUN = {
@@ -158,32 +158,26 @@ def own_circuit(pipeline: PipelineStatus, now: datetime) -> Seen | None:
     if held is not None:
         return _held(held, now)
     if circuit.state == State.HALF_OPEN:
-        return Seen(TroubleKind.CIRCUIT_TRIES, {"key": key})
+        return seen(TroubleKind.CIRCUIT_TRIES, key=key)
     if circuit.state != State.OPEN:
-        return Seen(TroubleKind.CIRCUIT_MALFORMED, {"key": key})
+        return seen(TroubleKind.CIRCUIT_MALFORMED, key=key)
     at = circuit.open_until
     due = "" if at is None else "now" if at <= now else f"at {clock(at, now)}"
-    return Seen(TroubleKind.CIRCUIT_WAITS, {"key": key, "due": due})
+    return seen(TroubleKind.CIRCUIT_WAITS, key=key, due=due)
 
 
 def _held(circuit: CircuitRow, now: datetime) -> Seen:
     """By whom, why and until when a circuit is held."""
     until, since = circuit.forced_until, circuit.forced_since
-    facts: dict[str, Fact] = {
-        "key": circuit.key,
-        "state": circuit.forced or "",
-        "by": circuit.forced_by or "",
-        "began": clock(since, now) if since else "",
-        "until": clock(until, now) if until else "a person ends it",
-        "why": circuit.forced_reason or "",
-    }
-    return Seen(TroubleKind.CIRCUIT_HELD, facts)
-
-
-def _foreign(rows: Sequence[Mapping[str, str]]) -> Seen:
-    keys = ", ".join(f"{_cut(row['pk'])} / {_cut(row['sk'])}" for row in rows[:_MOST_NAMED])
-    more = max(0, len(rows) - _MOST_NAMED)
-    return Seen(TroubleKind.FOREIGN_ROWS, {"rows": len(rows), "keys": keys, "more": more})
+    return seen(
+        TroubleKind.CIRCUIT_HELD,
+        key=circuit.key,
+        state=circuit.forced or "",
+        by=circuit.forced_by or "",
+        began=clock(since, now) if since else "",
+        until=clock(until, now) if until else "a person ends it",
+        why=circuit.forced_reason or "",
+    )
 
 
 def _cut(text: str) -> str:
@@ -203,8 +197,8 @@ def parked_messages(pipeline: PipelineStatus) -> Seen | None:
     lanes = (lane for lane in pipeline.waiting if lane.waiting_for == PARKED_LANE)
     queues = (queue for queue in pipeline.parking.values() if queue is not None)
     parked = sum(queue.visible for queue in queues) + sum(lane.messages or 0 for lane in lanes)
-    facts: dict[str, Fact] = {"messages": parked, "source": "the parking queues"}
-    return Seen(TroubleKind.UNATTENDED, facts) if parked else None
+    kind, source = TroubleKind.UNATTENDED, "the parking queues"
+    return seen(kind, messages=parked, source=source) if parked else None
 
 
 def holds(pipeline: PipelineStatus, source: str) -> bool:
@@ -451,27 +445,27 @@ def cards(
     """
     rings: dict[Alarm, AlarmState] = {}
     watch = [trouble.seen for trouble in pipeline.seen]
-    seen = list(_seen_once(watch, found))
-    writer = _Cards(app, pipeline, now, seen)
+    every = list(_seen_once(watch, found))
+    writer = _Cards(app, pipeline, now, every)
     for alarm in pipeline.alarms:
         name = alarm.name.rpartition("-")[2]
         if name in _PAGES:
             rings[Alarm(name)] = alarm
         else:
             yield writer.ringing(alarm)
-    silent = [each for each in seen if each.kind in _SILENT]
+    silent = [each for each in every if each.kind in _SILENT]
     called = {*rings, *(each.page for each in (*watch, *silent))}
     explained: dict[Alarm, Alarm] = {}
     for page, others in EXPLAINS.items():
         for other in others if page in called else ():
             explained.setdefault(other, page)
-    for each in seen:
+    for each in every:
         if each.page is None or each.page not in called:
             yield writer.card(each)
     for page in _ordered(called):
         if page not in explained:
             beside = [other for other in _ordered(called) if explained.get(other) is page]
-            group = shown(each for each in seen if each.page is page)
+            group = shown(each for each in every if each.page is page)
             yield writer.of_page(page, rings.get(page), group, beside)
 
 

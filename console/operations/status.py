@@ -30,7 +30,7 @@ from deadletter.signals.troubles import Seen, TroubleKind, known_names, shown
 from . import deployed, observed
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .attention import Attention, Outlook, attention, cards, outlook
+from .attention import Attention, Outlook, attention, cards, outlook, seen, source_name
 from .aws import Aws, Read, Start
 from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
@@ -276,7 +276,7 @@ def _silent(
 
 def unread(what: str, why: Problem) -> Seen:
     """Something that AWS refused, or did not answer."""
-    return Seen(TroubleKind.UNREAD, {"what": what, "why": why.says})
+    return seen(TroubleKind.UNREAD, what=what, why=why.says)
 
 
 def _clients(aws: Aws) -> None:
@@ -302,15 +302,10 @@ class _PipelineReads:
         self._room = DynamoDBLanes(*table, note_bad_row=note)
         self._causes = DynamoDBCauseEntries(*table)
         self._foreign_causes = ask("the index of causes", self._find_foreign_causes)
-        self._main = ask("the main queue", depth, sqs, pipeline.main_url)
-        self._dlq = ask("the DLQ", depth, sqs, pipeline.dlq_url)
-        self._parking, self._dedicated = (
-            {id_: ask(f"{kind} {id_}", depth, sqs, url) for id_, url in queues.items()}
-            for kind, queues in (
-                ("parking queue", pipeline.parking),
-                ("dedicated DLQ", pipeline.dedicated),
-            )
-        )
+        self._depths = {
+            source: ask(source_name(source), depth, sqs, url)
+            for source, url in pipeline.urls.items()
+        }
         self._registry = ask("what waits", self._room.lanes)
         self._circuits = ask("the circuit", _circuits, *at, note)
         self._memories = ask("what runs and the monitor remember", read_memories, *table, note)
@@ -349,21 +344,17 @@ class _PipelineReads:
         remembered = self._memories()
         memories = remembered or Memories()
         row, names = memories.row, known_names(self._app.name, pipeline.name)
-        main, dlq = self._main(), self._dlq()
-        parking, dedicated = (
-            {id_: queue() for id_, queue in queues.items()}
-            for queues in (self._parking, self._dedicated)
-        )
+        depths = {source: held() for source, held in self._depths.items()}
         last_run = self._last_run()
         sources = sources_of(memories, pipeline, lambda lane: letters.get(lane, 0), now)
         status = PipelineStatus(
             name=pipeline.name,
             mode=pipeline.mode,
             fifo=pipeline.fifo,
-            main=main,
-            dlq=dlq,
-            parking=parking,
-            dedicated=dedicated,
+            main=depths[MAIN],
+            dlq=depths[MAIN_DLQ],
+            parking={id_: depths[parking_source(id_)] for id_ in pipeline.parking},
+            dedicated={id_: depths[id_] for id_ in pipeline.dedicated},
             oldest_message_seconds=figure.dlq_age,
             waiting=tuple(
                 lane_status(lane, number, row, (known or Pipeline("")).message_ttl, now)

@@ -232,8 +232,7 @@ def many_collisions(
     from deadletter.aws.collisions import DynamoDBCollisions
 
     store = DynamoDBCollisions(session.aws.dynamodb, app.circuits_table, pipeline.name)
-    with aws_errors():
-        known = store.read()
+    known = store.read()
     now = session.now.timestamp()
     is_recent = known is not None and now - known.bad_claim_at <= DAY
     if known is not None and note_bad_row is not None and known.bad_claim and is_recent:
