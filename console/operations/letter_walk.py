@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -198,23 +199,23 @@ def look_into_queue(
     see: See,
     *,
     reach: Reach = WHOLE_QUEUE,
-    wanted: Callable[[], bool] = lambda: True,
+    missing: Callable[[], int] = lambda: 10,
+    visible: int | None = None,
 ) -> Peeked:
-    """Calls `see` with each letter of a queue while letters are `wanted`; gives all back."""
+    """Calls `see` with each letter of a queue while some are `missing`; gives all back."""
 
     def seen(message: MessageTypeDef) -> None:
-        try:
+        with suppress(NotALetter):
             see(FoundLetter(from_api(message), home))
-        except NotALetter:
-            return
 
     return peek(
         session.aws.sqs,
         url,
-        missing=lambda: 10 if wanted() else 0,
+        missing=missing,
         see=seen,
         now=session.clock,
         reach=reach,
+        visible=visible,
     )
 
 

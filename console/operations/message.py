@@ -253,7 +253,9 @@ def _looked(
     for pipeline in pipelines:
         for home, url in _queues(pipeline).items():
             session.say(f"Looking into {home} of {pipeline.name}")
-            look_into_queue(session, url, home, see, reach=SAMPLE, wanted=lambda: not matches)
+            look_into_queue(
+                session, url, home, see, reach=SAMPLE, missing=lambda: 0 if matches else 10
+            )
             if matches:
                 return pipeline, matches[0]
     return None

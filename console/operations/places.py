@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,14 +18,13 @@ from deadletter.contract import (
     delay_lane,
     parking_source,
 )
-from deadletter.message.letter import NotALetter, from_api
 
 from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import explain, side_by_side
 from .grouping import entry_of, said_by_aws
-from .letter_walk import FoundLetter, Reach, letters_of_lane, peek, waiting_room
+from .letter_walk import FoundLetter, Reach, letters_of_lane, look_into_queue, waiting_room
 from .life_record import ledger_of
 from .matching import FoundMessage, Matcher
 from .problem import Cause, Denied, Problem
@@ -37,8 +35,6 @@ from .waiting import waits_for
 from .words import count, moment
 
 if TYPE_CHECKING:
-    from mypy_boto3_sqs.type_defs import MessageTypeDef
-
     from deadletter.aws.waiting_room import WaitingLetter
     from deadletter.message.letter import Letter
     from deadletter.settings.pipeline import Pipeline
@@ -148,7 +144,7 @@ class Walk:
                 entry = entry_of(found.letter, None, session.clock())
                 yield received("", place, found, entry=entry)
 
-        self.queue(searching, queue.url, seen, fifo=queue.is_fifo)
+        self.queue(searching, queue.url, seen, fifo=queue.fifo)
 
     def _matcher(self, settings: Pipeline) -> Matcher:
         matcher = Matcher(self.chosen, settings, self._session.now)
@@ -184,21 +180,20 @@ class Walk:
         held = depth(session.aws.sqs, url)
         part: list[FoundLetter] = []
 
-        def see(message: MessageTypeDef) -> None:
-            with suppress(NotALetter):
-                part.append(FoundLetter(from_api(message), place))
+        def see(found: FoundLetter) -> None:
+            part.append(found)
             if len(part) >= _PART:
                 searching.compare(known(part))
                 part.clear()
 
-        look = peek(
-            session.aws.sqs,
+        look = look_into_queue(
+            session,
             url,
-            missing=lambda: searching.missing(len(part)),
-            see=see,
-            now=session.clock,
+            place,
+            see,
             # Hidden for longer than the look: no message is seen twice.
             reach=Reach(seconds=left, most=MOST - self.compared, hidden=int(left) + 60),
+            missing=lambda: searching.missing(len(part)),
             visible=held.visible,
         )
         searching.compare(known(part))
