@@ -339,10 +339,8 @@ def rate_now(
 
 def _to_send(pipeline: PipelineStatus) -> int | None:
     """Letters of the DLQ and of the lane of delays; None if one of them could not be counted."""
-    if pipeline.dlq is None:
-        return None
     due = [lane.messages for lane in pipeline.waiting if is_of_delays(lane.waiting_for)]
-    if None in due:
+    if pipeline.dlq is None or None in due:
         return None
     return pipeline.dlq.total + sum(number or 0 for number in due)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -129,31 +128,7 @@ def read(session: Session) -> Account:
     return Account(queues, known, len(urls) <= MOST_QUEUES, unread)
 
 
-def inventory(
-    session: Session,
-    account: Account,
-    settings: CdkJson,
-    added: Sequence[Mapping[str, Any]] = (),
-    validated: bool | None = None,
-) -> Inventory:
-    """The DLQs of the account as the command answers them."""
-    named = settings.pipelines_by_dlq()
-    dlqs = [
-        _found(account, arn, [*named.get(arn, ()), *_names(added, arn)]) for arn in account.dlq_arns
-    ]
-    dlqs.sort(key=lambda dlq: (-(dlq.messages or 0), dlq.name))
-    aws = session.aws
-    return Inventory(
-        aws.account, aws.region, session.now, account.is_whole, dlqs, str(settings.path), added,
-        bool(added) and settings.has_sample, validated, account.unread,
-    )  # fmt: skip
-
-
-def _names(added: Sequence[Mapping[str, Any]], arn: str) -> list[str]:
-    return [entry["name"] for entry in added if entry["dlq"]["arn"] == arn]
-
-
-def _found(account: Account, arn: str, pipelines: Sequence[str]) -> FoundDlq:
+def _found(account: Account, arn: str, pipelines: Sequence[Mapping[str, Any]]) -> FoundDlq:
     queue, name = account.queues.get(arn), arn.rpartition(":")[2]
     messages, oldest = 0 if queue is None else queue.messages, account.ages.get(name)
     return FoundDlq(
@@ -165,9 +140,15 @@ def _found(account: Account, arn: str, pipelines: Sequence[str]) -> FoundDlq:
         retention=None if queue is None else queue.retention,
         encryption=None if queue is None else queue.encryption,
         fifo=name.endswith(".fifo"),
-        pipelines=pipelines,
+        pipelines=[str(each.get("name")) for each in pipelines if _dlq_of(each) == arn],
         backlog=backlog(messages, oldest),
     )
+
+
+def _dlq_of(pipeline: Mapping[str, Any]) -> object:
+    """The ARN of the DLQ of an entry, whoever wrote it; None if it names none."""
+    dlq = pipeline.get("dlq")
+    return dlq.get("arn") if isinstance(dlq, dict) else None
 
 
 def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str) -> Mapping[str, Any]:
@@ -230,16 +211,6 @@ class CdkJson:
             return listed
         says = f"{self.path}: context.pipelines is not a list of objects; repair it first."
         raise Problem(says, Cause.INPUT)
-
-    def pipelines_by_dlq(self) -> Mapping[str, Sequence[str]]:
-        """The names of its pipelines, by the ARN of their DLQ."""
-        named: dict[str, list[str]] = defaultdict(list)
-        for pipeline in self.pipelines:
-            dlq = pipeline.get("dlq")
-            arn = dlq.get("arn") if isinstance(dlq, dict) else None
-            if arn is not None:
-                named[str(arn)].append(str(pipeline.get("name")))
-        return named
 
     @property
     def has_sample(self) -> bool:
@@ -403,9 +374,23 @@ def _question(plan: InitPlan) -> Iterator[str]:
 
 
 def _commit(session: Session, plan: InitPlan, _: str) -> Inventory:
+    account, settings, aws = plan.account, plan.settings, session.aws
+    pipelines = [*settings.pipelines, *plan.added]
     if plan.added:
-        plan.settings.write(plan.content)
-    return inventory(session, plan.account, plan.settings, plan.added, plan.validated)
+        settings.write(plan.content)
+    dlqs = [_found(account, arn, pipelines) for arn in account.dlq_arns]
+    return Inventory(
+        account=aws.account,
+        region=aws.region,
+        at=session.now,
+        is_whole=account.is_whole,
+        dlqs=sorted(dlqs, key=lambda dlq: (-(dlq.messages or 0), dlq.name)),
+        file=str(settings.path),
+        added=plan.added,
+        sample_removed=bool(plan.added) and settings.has_sample,
+        validated=plan.validated,
+        unread=account.unread,
+    )
 
 
 VERB = Verb(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
+from deadletter.contract import Mode
 from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
 from .adapter_errors import aws_errors
@@ -69,8 +70,8 @@ class ObservedPipeline:
 
 
 def counted(session: Session, app: App, pipeline: DeployedPipeline) -> ObservedCounts | None:
-    """What would have been done; None if nothing was observed."""
-    found = _read(session, app, pipeline)
+    """What would have been done; None in another mode, and if nothing was observed."""
+    found = _read(session, app, pipeline) if pipeline.mode == Mode.OBSERVE else None
     return found and found[0]
 
 

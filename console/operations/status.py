@@ -18,7 +18,6 @@ from deadletter.contract import (
     LETTERS,
     MAIN,
     MAIN_DLQ,
-    Mode,
     is_config_key,
     parking_source,
 )
@@ -309,7 +308,7 @@ class _PipelineReads:
         self._registry = ask("what waits", self._room.lanes)
         self._circuits = ask("the circuit", _circuits, *at, note)
         self._memories = ask("what runs and the monitor remember", read_memories, *table, note)
-        self._observed = ask("what mode observe has seen", _observed, *at)
+        self._observed = ask("what mode observe has seen", observed.counted, *at)
         self._last_run = ask("the last run", read_last_run, *table, MAIN_DLQ)
         self._runs = ask("the runs", _replays, *at, note)
 
@@ -470,11 +469,6 @@ def _replays(
     unfinished = [run for run in runs if run.is_live or not run.left]
     lost = lost_runs(session, pipeline, unfinished)
     return tuple(row(run, lost.get(run.id)) for run in unfinished)
-
-
-def _observed(session: Session, app: App, pipeline: DeployedPipeline) -> ObservedCounts | None:
-    is_observed = pipeline.mode == Mode.OBSERVE
-    return observed.counted(session, app, pipeline) if is_observed else None
 
 
 def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[AlarmState]]:
