@@ -245,15 +245,12 @@ def _family(
             return [given], None
         mains = _sources(aws, ask, given.url)
         # Without a source it is a DLQ only if it says so.
-        alone = not mains and given.allowed_sources is None and not _named_as_dlq(given.name)
+        says_so = any(word in given.name.lower() for word in ("dlq", "dead", "failed", "error"))
+        alone = not mains and given.allowed_sources is None and not says_so
         return ([given], None) if alone else (mains, given)
     dlq = ask("the DLQ", _named, aws.sqs, given.dlq_arn, given)()
     mains = () if dlq is None else _sources(aws, ask, dlq.url)
     return [given, *(main for main in mains if main.arn != given.arn)], dlq
-
-
-def _named_as_dlq(name: str) -> bool:
-    return any(word in name.lower() for word in ("dlq", "dead", "failed", "error"))
 
 
 def _sources(aws: Aws, ask: Asking, url: str) -> Sequence[DeployedQueue]:

@@ -132,24 +132,21 @@ def _group(name: str, letters: Sequence[CauseEntry], now: float, is_at_least: bo
 
 
 def _namer(by: By, now: float) -> Callable[[CauseEntry], str]:
-    match by:
-        case By.CAUSE:
-            return cause_of
-        case By.CATEGORY:
-            return lambda entry: entry.category or UNKNOWN
-        case By.TENANT | By.TYPE:
-            name = CONTEXT_NAMES[by]
-            return lambda entry: entry.about.context.get(name) or UNKNOWN
-        case By.ENDPOINT:
-            return lambda entry: entry.about.endpoint or UNKNOWN
-        case By.STATUS:
-            return lambda entry: UNKNOWN if entry.http_status is None else str(entry.http_status)
-        case By.SIZE:
-            return lambda entry: size_class(entry.about.size)
-        case By.AGE:
-            return lambda entry: _class_of(now - entry.first_at, _AGES, _OLDEST)
-        case By.ATTEMPTS:
-            return lambda entry: str(attempts_of(entry))
+    def in_context(entry: CauseEntry) -> str | None:
+        return entry.about.context.get(CONTEXT_NAMES[by])
+
+    names: Mapping[By, Callable[[CauseEntry], object]] = {
+        By.CAUSE: cause_of,
+        By.CATEGORY: lambda entry: entry.category,
+        By.TENANT: in_context,
+        By.TYPE: in_context,
+        By.ENDPOINT: lambda entry: entry.about.endpoint,
+        By.STATUS: lambda entry: entry.http_status,
+        By.SIZE: lambda entry: size_class(entry.about.size),
+        By.AGE: lambda entry: _class_of(now - entry.first_at, _AGES, _OLDEST),
+        By.ATTEMPTS: attempts_of,
+    }
+    return lambda entry: str(names[by](entry) or UNKNOWN)
 
 
 def attempts_of(entry: CauseEntry) -> int:

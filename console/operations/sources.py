@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ from deadletter.contract import (
     MAIN_DLQ,
     PARKED_LANE,
     circuit_lane,
-    dedicated_lane,
     delay_lane,
     is_of_delays,
     parking_source,
@@ -232,20 +231,11 @@ def _lanes(
 ) -> Iterator[ReplaySource]:
     with aws_errors():
         names = sorted(lane.name for lane in waiting_room(session, app, pipeline).lanes())
+    wanted: Callable[[str], bool] = {
+        PlaceKind.CIRCUIT: {circuit_lane(place.name)}.__contains__,
+        PlaceKind.RULE: {rule_lane(place.name), delay_lane(place.name)}.__contains__,
+        PlaceKind.TIME: is_of_delays,
+    }.get(place.kind, lambda _: True)
     for name in names:
-        if name != PARKED_LANE and not name.startswith(run_lane("")) and _is_in(name, place):
+        if name != PARKED_LANE and not name.startswith(run_lane("")) and wanted(name):
             yield ReplaySource(f"{LANE}{name}", lane=name)
-
-
-def _is_in(lane: str, place: ChosenPlace) -> bool:
-    match place.kind:
-        case PlaceKind.CIRCUIT:
-            return lane == circuit_lane(place.name)
-        case PlaceKind.RULE:
-            return lane in (rule_lane(place.name), delay_lane(place.name))
-        case PlaceKind.TIME:
-            return is_of_delays(lane)
-        case PlaceKind.DEDICATED:
-            return lane == dedicated_lane(place.name)
-        case _:
-            return True
