@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..operations.doctor import VERB, Examination
-from ..operations.faults import ERROR
+from ..operations.doctor_checks import ERROR
 from ..operations.pager import PagerTest
 from ..operations.removal import Removal
 from ..operations.words import count
@@ -65,12 +65,11 @@ def _findings(answer: Examination, where: str) -> Iterator[Block]:
 
 
 def _page(page: PagerTest, where: str) -> Iterator[Block]:
+    number = page.subscriptions
+    to = "an unknown number of subscriptions" if number is None else count(number, "subscription")
     if page.reaches_nobody:
         yield line("Alarms", where, ": ", Styled("no test page was published.", "alarm"))
     else:
-        number = page.subscriptions
-        known = "an unknown number of subscriptions"
-        to = known if number is None else count(number, "subscription")
         yield line("Alarms", where, f": a test page is on its way to {to}.")
         yield line("Look where pages arrive: SNS does not say whether it did.", indent=2)
     if page.alarms_arrive is False:
@@ -81,12 +80,10 @@ def _page(page: PagerTest, where: str) -> Iterator[Block]:
 
 
 def _removal(removal: Removal, where: str) -> Iterator[Block]:
-    name = Styled(removal.pipeline, "strong")
+    says = Styled(f"not yet, {count(len(removal.left), 'thing')} left.", "alarm")
     if removal.ready:
-        yield line(name, where, ": ", Styled("nothing is left, it can be removed.", "good"))
-    else:
-        things = count(len(removal.left), "thing")
-        yield line(name, where, ": ", Styled(f"not yet, {things} left.", "alarm"))
+        says = Styled("nothing is left, it can be removed.", "good")
+    yield line(Styled(removal.pipeline, "strong"), where, ": ", says)
     for left in removal.left:
         yield from _with_command(f"{left.says}.", left.command)
     if removal.steps:

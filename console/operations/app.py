@@ -167,19 +167,12 @@ def _described(kind: type[T], path: str, value: str, **known: Any) -> T:
 
 
 def _fits(kind: Any, value: object) -> bool:
-    match kind:
-        case "str":
-            return isinstance(value, str)
-        case "bool":
-            return isinstance(value, bool)
-        case "int":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "Sequence[str]":
-            return isinstance(value, list) and all(isinstance(text, str) for text in value)
-        case "Mapping[str, Any]":
-            return isinstance(value, dict)
-        case _:
-            return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+    if kind in ("str", "bool", "int"):
+        return bool(type(value).__name__ == kind)
+    if kind == "Sequence[str]":
+        return isinstance(value, list) and all(isinstance(text, str) for text in value)
+    texts = value.values() if isinstance(value, dict) and kind != "Mapping[str, Any]" else ()
+    return isinstance(value, dict) and all(isinstance(text, str) for text in texts)
 
 
 def _malformed(path: str, why: str) -> Problem:

@@ -15,7 +15,7 @@ from deadletter.failure.failure import Failure
 from . import deployed
 from .app import App, DeployedPipeline
 from .aws import side_by_side
-from .letter_walk import FoundLetter, look_into_queue, waiting_room
+from .letter_walk import MOST, SAMPLE, FoundLetter, look_into_queue, waiting_room
 from .life_decision import UNKNOWN, DecisionNow, Judged, TriedRule, judged
 from .life_logs import FOUND, NOTHING, ReceiveLog, receive_logs
 from .life_place import (
@@ -32,7 +32,6 @@ from .life_record import LetterRecord, RunTicket, known_of, record_of
 from .life_steps import Step, steps
 from .list import attributes_of
 from .names import Known, NameKind
-from .peek import MOST, SAMPLE
 from .problem import Cause, Denied, Problem
 from .queue import QueueDepth, depth
 from .session import Session
@@ -260,7 +259,9 @@ def _looked(
     for pipeline in pipelines:
         for home, url in _queues(pipeline).items():
             session.say(f"Looking into {home} of {pipeline.name}")
-            look_into_queue(session, url, home, see, reach=SAMPLE, wanted=lambda: not matches)
+            look_into_queue(
+                session, url, home, see, reach=SAMPLE, missing=lambda: 0 if matches else 10
+            )
             if matches:
                 return pipeline, matches[0]
     return None

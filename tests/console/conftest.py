@@ -27,7 +27,7 @@ from moto import mock_aws
 from typer.testing import CliRunner, Result
 
 from console.cli.main import app
-from console.operations import aws, item, peek
+from console.operations import aws, item, letter_walk
 from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
@@ -222,7 +222,7 @@ def _a_clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("AWS_REGION", REGION)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setattr(peek, "POLL_SECONDS", 0)
+    monkeypatch.setattr(letter_walk, "POLL_SECONDS", 0)
 
 
 @dataclass

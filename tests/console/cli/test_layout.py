@@ -22,7 +22,7 @@ from console.cli import main
 from console.cli.help import TOPICS
 from console.cli.output import Block, Line, printable, show
 from console.cli.reference import commands
-from console.operations.cards import Attention
+from console.operations.attention import Attention
 from console.operations.grouping import By
 from console.operations.life_place import Where
 from console.operations.status import AppStatus
