@@ -336,6 +336,23 @@ two(
     "the table is closed",
     "the stock is missing",
 )
+two(
+    "fields that are required",
+    lambda name: fake(
+        "jsonschema.exceptions.ValidationError",
+        f"'{name}' is a required property",
+        validator="required",
+        absolute_schema_path=["required"],
+    ),
+    "total",
+    "price",
+)
+two(
+    "texts about a field",
+    lambda text: fake("marshmallow.ValidationError", "no words", messages={"total": text}),
+    "not found",
+    "is closed",
+)
 two("codes of a library", lambda code: fake("shop.Failed", "no", code=code), "E12345", "E12346")
 two("numbers of a library", lambda code: fake("shop.Failed", "no words", code=code), 99_999, 99_998)
 both(TWO, "encodings", lambda name: b"\xff".decode(name), "ascii", "utf-8")
@@ -343,6 +360,7 @@ both(TWO, "encodings", lambda name: b"\xff".decode(name), "ascii", "utf-8")
 
 # One cause.
 
+one("long keys", lambda letter: KeyError(61 * letter), "a", "b")
 one("codes that are ids", lambda code: fake("shop.Failed", "no", code=code), "E123456", "E123457")
 one("large numbers", lambda code: fake("shop.Failed", "no words", code=code), 100_000, 100_001)
 one(
