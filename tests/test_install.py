@@ -459,7 +459,7 @@ def test_the_extra_brings_no_cdk_and_no_emulator(
 def test_each_command_loads_with_what_the_extra_brings(
     command_line: Path, tmp_path: Path, name: str
 ) -> None:
-    done = run([command_line / "dlq", name, "--help"], tmp_path)
+    done = run([command_line / "dlq", *name.split(), "--help"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Usage: dlq ") or name == "help"
 

@@ -53,10 +53,10 @@ def budgets() -> list[Budget]:
     return [
         Budget("commands", len(commands), 34, 34),
         Budget("option slots", slots, 117, 125),
-        Budget("console, code lines", code_lines_of(console), 19_300, 10_000),
-        Budget("console, modules", len(console), 120, 75),
-        Budget("console, code lines of tests", tests_of("console"), 10_700, 6_500),
-        Budget("words of docs, apart from decisions", words_of(pages), 111_000, 55_000),
+        Budget("console, code lines", code_lines_of(console), 18_610, 10_000),
+        Budget("console, modules", len(console), 115, 75),
+        Budget("console, code lines of tests", tests_of("console"), 10_520, 6_500),
+        Budget("words of docs, apart from decisions", words_of(pages), 110_910, 55_000),
     ]
 
 

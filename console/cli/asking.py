@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -14,7 +16,7 @@ from ..operations.reason import checked_reason, optional_reason
 from ..operations.session import Session
 from ..operations.words import printable
 from . import output
-from .output import line
+from .output import said
 
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Don't ask; needed where there is no terminal.")
@@ -29,11 +31,6 @@ Confirm = Annotated[
 ]
 Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why; asked for if not given.")
-]
-
-OptionalWhy = Annotated[
-    str | None,
-    typer.Option("--why", "--reason", metavar="TEXT", help="Why, for dlq audit; not asked for."),
 ]
 
 # The suggested end: long enough for the night, and over before it is forgotten.
@@ -63,10 +60,14 @@ def confirm(session: Session, *question: str) -> None:
         raise Problem(
             "There is no terminal to ask at, so nothing was done: add --yes.", Cause.INPUT
         )
-    where = f"App {session.app_name} in account {session.aws.account}, {session.aws.region}."
-    output.show([line(where), *(line(text) for text in question)], sys.stderr)
+    _show(session, question)
     if (ask("Go on? [y/N]") or "").lower() not in ("y", "yes"):
         raise Problem("Nothing was done.", Cause.FAILED)
+
+
+def _show(session: Session, question: Sequence[str]) -> None:
+    where = f"App {session.app_name} in account {session.aws.account}, {session.aws.region}."
+    output.show(chain(*map(said, (where, *question))), sys.stderr)
 
 
 def confirm_by_name(
@@ -81,8 +82,7 @@ def confirm_by_name(
             f"This can't be undone, so --yes does not do: add {option} {name}.", Cause.INPUT
         )
     if given is None:
-        where = f"App {session.app_name} in account {session.aws.account}, {session.aws.region}."
-        output.show([line(where), *(line(text) for text in question)], sys.stderr)
+        _show(session, question)
         given = ask(f"This can't be undone. Type {name} to go on:") or ""
         if given != name:
             raise Problem("Nothing was done.", Cause.FAILED)

@@ -21,15 +21,15 @@ from ..operations.circuits import (
 from ..operations.session import Session
 from ..operations.words import duration
 from . import asking
-from .command import group
-from .output import Block, Part, Styled, TextTable, line
+from .command import plain_typer
+from .output import Block, Part, Styled, TextTable, line, said
 from .verb import add
 
 # Long enough to call for help, and over before it is forgotten: a circuit held open holds
 # every message of its dependency.
 SUGGESTED = "2h"
 
-typer_app = group("Circuit breakers: which dependencies are down, and the manual override.")
+typer_app = plain_typer()
 
 
 def _ask(_: Session, plan: CircuitHold) -> CircuitHold:
@@ -77,7 +77,7 @@ def show_circuit(circuit: CircuitRow, now: datetime) -> Iterator[Block]:
     name = f"Circuit {circuit.key} of {circuit.pipeline}"
     yield line(Styled(name, "strong"), ": ", _state(circuit))
     for text in details(circuit, now):
-        yield line(text, indent=2)
+        yield from said(text, indent=2)
 
 
 def _show_changed(change: CircuitChange) -> Iterator[Block]:
@@ -88,7 +88,7 @@ def _show_changed(change: CircuitChange) -> Iterator[Block]:
         _state(after),
     )
     for text in details(after, change.at):
-        yield line(text, indent=2)
+        yield from said(text, indent=2)
 
 
 add(typer_app, LIST, _show_list, check=_is_troubled)

@@ -25,7 +25,6 @@ from ..operations import aws as clients
 from ..operations.problem import Cause, Denied, Problem
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE
-from ..operations.words import printable
 from . import completion, output, progress
 from .exit import exit_status
 from .output import Reply
@@ -183,17 +182,6 @@ def plain_typer(**settings: Any) -> typer.Typer:
     )
 
 
-def group(says: str) -> typer.Typer:
-    """An empty command group; `says` is its line in the help."""
-    typer_app = plain_typer(cls=Group, no_args_is_help=True)
-    typer_app.callback(help=says)(_nothing)
-    return typer_app
-
-
-def _nothing() -> None:
-    """Does nothing: with a callback, Typer keeps a group with a single command a group."""
-
-
 def examples(*lines: str) -> str:
     """The end of a help page; \b keeps Typer from joining the lines."""
     return "\n".join(["\b", "Examples:", *(f"  {text}" for text in lines)])
@@ -276,7 +264,7 @@ def perform(
         more = ""
         if isinstance(problem, Denied):
             more = help_after_refusal(words, app, any_queue=any_queue)
-        sys.stderr.write(f"Error: {printable(problem.says + more)}\n")
+        output.show(output.said(f"Error: {problem.says}{more}"), sys.stderr)
         raise typer.Exit(exit_status(problem)) from error
     raise typer.Exit(reply.exit_status)
 

@@ -45,8 +45,7 @@ MEANINGS = (
         "ls messages letters browse peek",
         (
             *("list", "list --in parked --look", "list --in waiting", "run list"),
-            *("circuit list",),
-            *("endpoint list", "rules list"),
+            *("circuit list", "endpoint list", "rules list"),
         ),
     ),
     Meaning(
@@ -67,11 +66,7 @@ MEANINGS = (
         "state depth count stats summary alarms queues",
         ("status", "groups", "circuit list", "run list", "rules list"),
     ),
-    Meaning(
-        Effect.READS,
-        "errors failures failed",
-        ("groups", "list --in parked --look"),
-    ),
+    Meaning(Effect.READS, "errors failures failed", ("groups", "list --in parked --look")),
     Meaning(Effect.READS, "cause causes cause-list cause-show", ("groups", "show cause:ID")),
     Meaning(Effect.READS, "parked waiting", ("list --in parked --look", "list --in waiting")),
     Meaning(Effect.READS, "poison", ("list --in parked -f reason=POISON --look", "groups")),
@@ -102,18 +97,11 @@ MEANINGS = (
             "endpoint add TENANT --url URL",
         ),
     ),
-    Meaning(
-        Effect.CHANGES,
-        "undelete undo undiscard",
-        ("restore RUN", "rules undo RULE_ID"),
-    ),
+    Meaning(Effect.CHANGES, "undelete undo undiscard", ("restore RUN", "rules undo RULE_ID")),
     Meaning(
         Effect.CHANGES,
         "quarantine block ban isolate park",
-        (
-            *("rules add RULE_ID --action QUARANTINE -f tenant=ID",),
-            *("rules add RULE_ID --action QUARANTINE -f cause=ID",),
-        ),
+        tuple(f"rules add RULE_ID --action QUARANTINE -f {key}=ID" for key in ("tenant", "cause")),
     ),
     Meaning(Effect.CHANGES, "cause-park", ("rules add RULE_ID --action QUARANTINE -f cause=ID",)),
     Meaning(Effect.CHANGES, "cause-retry cause-mend", ("retry -f cause=ID",)),

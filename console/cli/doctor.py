@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..operations.doctor import VERB, Examination
-from ..operations.faults import ERROR
+from ..operations.doctor_checks import ERROR
 from ..operations.pager import PagerTest
 from ..operations.removal import Removal
 from ..operations.words import count
 from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Styled, line
+from .output import Block, Line, Styled, line, said, typed
 from .verb import add
 
 typer_app = plain_typer()
@@ -43,7 +43,7 @@ def _findings(answer: Examination, where: str) -> Iterator[Block]:
         says = f"{count(errors, 'error')}, {count(len(findings) - errors, 'other finding')}"
         yield line(Styled(says, "alarm" if errors else "strong"))
     else:
-        yield line(Styled("Nothing is wrong that dlq doctor checks.", "good"))
+        yield line(Styled("Nothing that is checked is wrong.", "good"))
     yield line(f"{', '.join(answer.mains) or 'no source'} → {answer.dlq or 'no DLQ'}{where}")
     for finding in findings:
         yield Line()
@@ -53,40 +53,37 @@ def _findings(answer: Examination, where: str) -> Iterator[Block]:
         if finding.before is not None:
             yield line(Styled("Before you type it:", "alarm"), f" {finding.before}.", indent=2)
         if finding.fix is not None:
-            yield Line((Styled(finding.fix, "faint"),), 2, typed=True)
+            yield from typed(finding.fix)
     if not answer.asked_account:
         yield Line()
         yield line("Not asked: whether functions, SNS subscriptions or EventBridge rules use this")
         yield line("DLQ too. With a profile of yours, that may read the account:")
-        yield Line((f"dlq doctor queue:{answer.dlq or 'NAME'}",), 2, typed=True)
+        yield from typed(f"dlq doctor queue:{answer.dlq or 'NAME'}")
     for text in answer.unchecked:
         yield Line()
         yield line(Styled("NOT CHECKED", "alarm"), f" {text}")
 
 
 def _page(page: PagerTest, where: str) -> Iterator[Block]:
+    number = page.subscriptions
+    to = "an unknown number of subscriptions" if number is None else count(number, "subscription")
     if page.reaches_nobody:
         yield line("Alarms", where, ": ", Styled("no test page was published.", "alarm"))
     else:
-        number = page.subscriptions
-        known = "an unknown number of subscriptions"
-        to = known if number is None else count(number, "subscription")
         yield line("Alarms", where, f": a test page is on its way to {to}.")
         yield line("Look where pages arrive: SNS does not say whether it did.", indent=2)
     if page.alarms_arrive is False:
         yield line(Styled("No alarm gets as far as the topic.", "alarm"), indent=2)
     yield line(f"Topic: {page.topic}", indent=2)
     for note in page.notes:
-        yield line(note, indent=2)
+        yield from said(note, indent=2)
 
 
 def _removal(removal: Removal, where: str) -> Iterator[Block]:
-    name = Styled(removal.pipeline, "strong")
+    says = Styled(f"not yet, {count(len(removal.left), 'thing')} left.", "alarm")
     if removal.ready:
-        yield line(name, where, ": ", Styled("nothing is left, it can be removed.", "good"))
-    else:
-        things = count(len(removal.left), "thing")
-        yield line(name, where, ": ", Styled(f"not yet, {things} left.", "alarm"))
+        says = Styled("nothing is left, it can be removed.", "good")
+    yield line(Styled(removal.pipeline, "strong"), where, ": ", says)
     for left in removal.left:
         yield from _with_command(f"{left.says}.", left.command)
     if removal.steps:
@@ -104,7 +101,7 @@ def _removal(removal: Removal, where: str) -> Iterator[Block]:
 def _with_command(says: str, command: str | None) -> Iterator[Block]:
     yield line(says, indent=2)
     if command:
-        yield Line((command,), 6, typed=True)
+        yield from typed(command, 6)
 
 
 add(typer_app, VERB, show, status=_status)

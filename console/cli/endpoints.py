@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from ..operations.endpoint_check import in_words
 from ..operations.endpoints import CHANGES, LIST, EndpointChange, EndpointList
 from ..operations.words import count
-from .command import group
+from .command import plain_typer
 from .exit import Exit
 from .output import Block, Line, Styled, TextTable, line
 from .verb import add
 
-typer_app = group("Webhook endpoints: where tenants want their events, and which get none.")
+typer_app = plain_typer()
 
 
 def _show_list(answer: EndpointList) -> Iterator[Block]:

@@ -12,7 +12,7 @@ from ..operations.words import clock, count, duration
 from . import verb
 from .command import plain_typer
 from .list import not_searched
-from .output import Block, Line, Part, Styled, TextTable, line
+from .output import Block, Line, Part, Styled, TextTable, line, typed
 
 typer_app = plain_typer()
 
@@ -58,15 +58,13 @@ def show(answer: GroupList) -> Iterator[Block]:
     if shown:
         yield Line()
         yield table(shown, by, answer.at)
-    if len(answer.groups) > MOST_SHOWN:
-        _, several = _WORDS[by]
-        more = len(answer.groups) - MOST_SHOWN
-        yield line(f"and {more:,} more {several}: --json has all of them")
-    yield from _marked(answer)
+    if (more := len(answer.groups) - MOST_SHOWN) > 0:
+        yield line(f"and {more:,} more {_WORDS[by][1]}: --json has all of them")
+    yield from (marked(cause, answer.at) for cause in answer.causes[:_MOST_MARKED])
     for group in shown[:_MOST_STEPS]:
         yield Line()
         yield line(Styled(_name(group, by), "strong"), f": {group.next.effect}")
-        yield Line((f"  {group.next.command}",), typed=True)
+        yield from typed(group.next.command)
     for near in answer.did_you_mean:
         yield line(Styled(f"Did you mean {near}?", "alarm"))
     for note in answer.notes:
@@ -83,17 +81,15 @@ def table(groups: Sequence[MessageGroup], by: By, now: datetime) -> TextTable:
 
 def headline(answer: GroupList) -> str:
     """Such as "4,000 messages, 3 causes"."""
+    if not answer.messages and answer.in_queues:
+        return f"No cause is known of {count(answer.in_queues, 'message')}"
     if not answer.messages:
-        unknown = answer.in_queues or 0
-        if unknown:
-            return f"No cause is known of {count(unknown, 'message')}"
         return "No message found" if answer.in_queues is None else _NONE
     found, (one, several) = len(answer.groups), _WORDS[By(answer.by)]
     messages = count(answer.messages, "message")
     kinds = f"{found:,} {one if found == 1 else several}"
-    if answer.is_at_least:
-        return f"At least {messages}, at least {kinds}"
-    return f"{messages}, {kinds}"
+    least = f"At least {messages}, at least {kinds}"
+    return least if answer.is_at_least else f"{messages}, {kinds}"
 
 
 def _row(group: MessageGroup, by: By, now: datetime) -> tuple[Part, ...]:
@@ -141,23 +137,14 @@ def _failure(group: MessageGroup) -> str:
     return f"{group.error_type}{status}{words}" or unknown
 
 
-def _marked(answer: GroupList) -> Iterator[Block]:
-    """Since when and until when the marks stand, and who has decided."""
-    yield from (marked(cause, answer.at) for cause in answer.causes[:_MOST_MARKED])
-
-
 def marked(cause: CauseRow, now: datetime) -> Line:
     """A cause's mark: since when it stands and until when, and by whom it was ended."""
-    since = f" for {_ago(cause.since, now)}" if cause.since else ""
+    since = f" for {duration((now - cause.since).total_seconds())}" if cause.since else ""
     is_ahead = cause.until is not None and cause.until > now
     until = f" until {clock(cause.until, now)}" if is_ahead and cause.until else ""
     error = f" ({cause.error_type})" if cause.error_type else ""
     by = f", by {cause.by}: {cause.reason}" if cause.by else ""
     return line(f"Cause {cause.cause[:8]}{error} is {cause.state}{since}{until}{by}")
-
-
-def _ago(at: datetime, now: datetime) -> str:
-    return duration((now - at).total_seconds())
 
 
 verb.add(typer_app, VERB, show)

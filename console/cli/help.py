@@ -24,7 +24,7 @@ class HelpTopic:
     """What `dlq help` answers."""
 
     topic: Annotated[str, "the topic; empty for the list of topics"]
-    rows: Annotated[Sequence[Sequence[str]], "its lines, each a word and what it means"]
+    rows: Annotated[Sequence[tuple[str, str]], "its lines, each a word and what it means"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def read(_: Session, request: HelpRequest) -> HelpTopic:
 
 def _show(help_topic: HelpTopic) -> Iterator[Block]:
     topic = help_topic.topic
-    yield line(Styled(TOPICS[topic][0] if topic else "Topics of dlq help", "strong"))
+    yield line(Styled(TOPICS[topic][0] if topic else "Topics", "strong"))
     yield Line()
     yield TextTable((), [(f"  {word}", says) for word, says in help_topic.rows])
 

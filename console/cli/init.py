@@ -8,7 +8,7 @@ from ..operations.dlqs import VERB, Inventory
 from ..operations.words import count, duration
 from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Part, Styled, TextTable, line
+from .output import Block, Line, Part, Styled, TextTable, line, typed
 from .verb import add
 
 typer_app = plain_typer()
@@ -50,20 +50,20 @@ def show(found: Inventory) -> Iterator[Block]:
     for dlq in found.dlqs:
         if dlq.arn in new and dlq.backlog is not None:
             yield line(Styled(f"{dlq.name}:", "strong"), f" {dlq.backlog}:")
-            yield line(f"dlq groups --look --in queue:{dlq.name}", indent=2)
+            yield from typed(f"dlq groups --look --in queue:{dlq.name}")
     free = next((dlq.name for dlq in found.dlqs if not dlq.pipelines), None)
     if found.added:
         names = ", ".join(entry["name"] for entry in found.added)
         sample = " The sample pipeline is gone." if found.sample_removed else ""
-        yield line(
-            Styled(f"Added to {found.file}: {names}.{sample}", "good"), " Next: cdk deploy --all"
-        )
+        yield line(Styled(f"Added to {found.file}: {names}.{sample}", "good"), " Next:")
+        yield from typed("npx cdk deploy --all")
         if not found.validated:
             yield line(
-                "The settings' schema is not installed (deadletter[cdk]): cdk synth checks it."
+                "The settings' schema is not installed (deadletter[cdk]): the synth checks it."
             )
     elif free is not None:
-        yield line(f"Next: dlq doctor queue:{free}; dlq init {free} adds it to {found.file}.")
+        yield line(f"Next: examine one, and add it to {found.file}.")
+        yield from (*typed(f"dlq doctor queue:{free}"), *typed(f"dlq init {free}"))
 
 
 def _encryption(encryption: str | None) -> Part:

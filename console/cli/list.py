@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
+from typing import Any
 
 from ..operations.list import VERB, ListedMessage, MessageList
 from ..operations.places import SearchedPlace, UnsearchedPlace
@@ -12,7 +13,7 @@ from ..operations.words import clock, count, duration, size
 from . import verb
 from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Styled, line
+from .output import Block, Line, Styled, line, said, typed
 
 # Characters of a body that a terminal is given; JSON has all of it.
 _MAX_BODY = 2_000
@@ -42,7 +43,7 @@ def show(answer: MessageList) -> Iterator[Block]:
     for near in answer.did_you_mean:
         yield line(Styled(f"Did you mean {near}?", "alarm"))
     for note in answer.notes:
-        yield line(note)
+        yield from said(note)
     if answer.file is not None:
         yield line(f"{count(answer.written, 'message')} written to {answer.file}")
     several = len(answer.pipelines) > 1
@@ -52,7 +53,7 @@ def show(answer: MessageList) -> Iterator[Block]:
         here = f" --pipeline {first.pipeline}" if first.pipeline else ""
         if first.pipeline:
             yield line("The story of one:")
-            yield Line((f"  dlq show {quote(first.message_id)}{here}",), typed=True)
+            yield from typed(f"dlq show {quote(first.message_id)}{here}")
 
 
 def _of(answer: MessageList) -> str:
@@ -97,11 +98,15 @@ def _message(message: ListedMessage, answer: MessageList) -> Iterator[Block]:
     if message.current_id not in (None, message.message_id):
         yield line(Styled(f"current ID {message.current_id}", "faint"), indent=4)
     if message.body is not None:
-        yield line(message.body[:_MAX_BODY], indent=4)
-        if (more := len(message.body) - _MAX_BODY) > 0:
-            yield line(Styled(f"{count(more, 'more character')}: see --json", "faint"), indent=4)
-        for name, value in (message.attributes or {}).items():
-            yield line(f"{name} = {value}", indent=4)
+        yield from content(message.body, message.attributes or {}, indent=4)
+
+
+def content(body: str, attributes: Mapping[str, Any], indent: int = 0) -> Iterator[Block]:
+    """What a message holds, so far as a terminal is given it."""
+    yield line(body[:_MAX_BODY], indent=indent)
+    if (more := len(body) - _MAX_BODY) > 0:
+        yield line(Styled(f"{count(more, 'more character')}: see --json", "faint"), indent=indent)
+    yield from (line(f"{name} = {value}", indent=indent) for name, value in attributes.items())
 
 
 def _since(at: datetime, now: datetime) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..operations.mutes import VERB, AlarmMute, PipelineMute
 from ..operations.words import clock, count, duration
 from .command import plain_typer
-from .output import Block, Styled, line
+from .output import Block, Styled, line, typed
 from .verb import add
 
 typer_app = plain_typer()
@@ -26,7 +26,8 @@ def _show(answer: PipelineMute) -> Iterator[Block]:
     yield line(f"Why: {answer.mute.description}", indent=2)
     yield line(f"Muted: {', '.join(answer.mute.alarms)}", indent=2)
     if answer.mute.status != "EXPIRED":
-        yield line(f"To end it now: dlq mute {answer.pipeline} --end", indent=2)
+        yield line("To end it now:", indent=2)
+        yield from typed(f"dlq mute {answer.pipeline} --end", 4)
 
 
 def _stands(answer: PipelineMute, mute: AlarmMute) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,26 @@ class Line:
 
 def line(*parts: Part, indent: int = 0) -> Line:
     return Line(parts, indent)
+
+
+def typed(command: str, indent: int = 2) -> Iterator[Line]:
+    """A command to copy, alone on its line; one that is continued by `\\` has several."""
+    return (Line((each,), indent, typed=True) for each in _CONTINUED.split(command))
+
+
+_CONTINUED = re.compile(r"(?<=\\)\n")
+
+
+_COMMAND = re.compile(r"(?:^|\n) *(?=(?:dlq|aws|npx) )")
+
+
+def said(text: str, indent: int = 0) -> Iterator[Line]:
+    """A sentence, and each command that stands below it on a line of its own."""
+    sentence, *commands = _COMMAND.split(text)
+    if sentence:
+        yield line(sentence, indent=indent)
+    for command in commands:
+        yield from typed(command, indent + 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +248,7 @@ def _laid_out(blocks: Iterable[Block], width: int) -> Iterator[Block]:
     for block in blocks:
         if isinstance(block, TextTable) and not block.headings and _too_wide(block, width):
             for first, *others in block.rows:
-                yield Line((first,), typed=True)
+                yield line(first)
                 yield from (line(cell, indent=6) for cell in others if _plain(cell))
         else:
             yield block
@@ -245,12 +266,14 @@ _LEAST_LAST_COLUMN = 12
 
 def _too_wide(block: TextTable, width: int) -> bool:
     """Whether columns that don't wrap would be cut off at this width."""
+    from rich.cells import cell_len
+
     lines = [block.headings] if block.headings else []
     lines += [tuple(map(_plain, row)) for row in block.rows]
     columns = list(zip(*lines, strict=True))
     if not columns:
         return False
-    widths = [max(len(cell) for cell in column) for column in columns]
+    widths = [max(map(cell_len, column)) for column in columns]
     last = min(widths[-1], _LEAST_LAST_COLUMN)
     return sum(widths[:-1]) + last + 2 * (len(widths) - 1) > width
 
@@ -280,6 +303,9 @@ def _stacked(block: TextTable) -> RenderableType:
 def _line(block: Line) -> RenderableType:
     from rich.padding import Padding
 
+    if block.typed:
+        # Padding would cut it off.
+        return _text((" " * block.indent, *block.parts))
     text = _text(block.parts)
     return Padding(text, (0, 0, 0, block.indent), expand=False) if block.indent else text
 

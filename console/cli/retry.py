@@ -22,7 +22,7 @@ from ..operations.words import count
 from . import runs
 from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Styled, line
+from .output import Block, Styled, line, typed
 from .verb import add
 
 typer_app = plain_typer()
@@ -75,7 +75,7 @@ def _show(answer: Retried) -> Iterator[Block]:
     yield from runs.show_ended(answer)
     if answer.due:
         yield line(f"{count(answer.due, 'message')} due now: the next automatic run decides anew.")
-        yield Line((f"dlq retry --auto -p {answer.pipeline}",), 2, typed=True)
+        yield from typed(f"dlq retry --auto -p {answer.pipeline}")
     for report in answer.reports:
         yield from _report(report)
     for why, number in answer.left_out.items():
@@ -83,7 +83,7 @@ def _show(answer: Retried) -> Iterator[Block]:
     for why, number in answer.not_edited.items():
         yield line(Styled("! ", "alarm"), f"{count(number, 'message')} not edited: {why}.")
     if answer.not_edited:
-        yield line("Nothing was sent: the run is held. dlq run resume sends all as they are now.")
+        yield line("Nothing was sent: the run is held. Resumed, it sends all as they are now.")
 
 
 def _report(report: Mapping[str, Any]) -> Iterator[Block]:

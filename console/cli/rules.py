@@ -10,29 +10,25 @@ from shlex import quote
 from deadletter.contract import EVERY_PIPELINE
 
 from ..operations import rules
-from ..operations.rule_file import APPLY, AppliedRules, RuleFiles, as_yaml
-from ..operations.rule_trial import TEST, RuleTrial, Tested
+from ..operations.rule_file import APPLY, AppliedRules, as_yaml
+from ..operations.rule_table import everywhere
 from ..operations.rules import (
-    AddedRule,
+    AddPlan,
+    ChangedRule,
     ListedRule,
     PipelineRules,
-    PlannedRule,
     RuleList,
-    RuleRevision,
-    about,
     action_of,
-    everywhere,
 )
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking
-from .command import group
+from .command import plain_typer
 from .exit import Exit
-from .list import not_searched
-from .output import Block, Line, Part, Styled, TextTable, line
+from .output import Block, Line, Part, Styled, line, typed
 from .verb import add
 
-typer_app = group("Routing rules: which messages to stop, slow down or set apart.")
+typer_app = plain_typer()
 
 
 # The list.
@@ -108,42 +104,26 @@ def _ago(last: datetime | None, now: datetime) -> str:
 # Changes.
 
 
-def _ending(session: Session, plan: PlannedRule) -> PlannedRule:
+def _ending(session: Session, plan: AddPlan) -> AddPlan:
     """The rule with the end that a person gives it, if none was typed."""
     if plan.has_end:
         return plan
     return plan.ending(asking.end_or_never(None, session.now, "the rule"))
 
 
-def _added(change: AddedRule) -> Iterator[Block]:
-    return _changed(change, "replaced" if change.before else "added")
-
-
-def _switched_off(change: RuleRevision) -> Iterator[Block]:
-    return _changed(change, "disabled")
-
-
-def _removed(change: RuleRevision) -> Iterator[Block]:
-    return _changed(change, "removed")
-
-
-def _undone(change: RuleRevision) -> Iterator[Block]:
-    return _changed(change, "as before" if change.rule else "removed")
-
-
-def _changed(change: RuleRevision, what: str) -> Iterator[Block]:
+def _changed(change: ChangedRule) -> Iterator[Block]:
     """That a rule was changed, what was done to it, and what takes that back."""
     yield line(
-        Styled(f"Rule {change.rule_id} of {everywhere(change.pipeline)} {what}", "strong"),
+        Styled(f"Rule {change.rule_id} of {everywhere(change.pipeline)} {change.did}", "strong"),
         f" in account {change.account}, {change.region}",
     )
     yield line("In effect within a minute, for messages that wait too. It is undone by")
-    yield Line((f"dlq rules undo {quote(change.rule_id)}",), 2, typed=True)
+    yield from typed(f"dlq rules undo {quote(change.rule_id)}")
 
 
 def _applied(answer: AppliedRules) -> Iterator[Block]:
     yield line(Styled("Rules applied", "strong"), f" in account {answer.account}, {answer.region}")
-    yield from (line(change.says(), indent=2) for change in answer.rules)
+    yield from (line(change.line, indent=2) for change in answer.rules)
     yield line(f"{count(answer.unchanged, 'rule')} unchanged.", indent=2)
     if answer.kept:
         yield line(f"Not in the file, and kept: {', '.join(answer.kept)}.", indent=2)
@@ -156,66 +136,9 @@ def _was_raced(answer: AppliedRules) -> Exit:
     return Exit.ATTENTION if answer.raced else Exit.DONE
 
 
-# Trials.
-
-_MAX_MISSED = 10  # rows of the table of missed fields
-
-
-def _tested(answer: Tested) -> Iterator[Block]:
-    if answer.files is not None:
-        yield from _files(answer.files)
-    if answer.trial is not None:
-        yield from _trial(answer.trial)
-
-
-def _trial(trial: RuleTrial) -> Iterator[Block]:
-    yield line(
-        Styled(f"About: {about(trial.pattern)}", "strong"),
-        f" in pipeline {trial.pipeline}, account {trial.account}, {trial.region}",
-    )
-    if trial.on_record is not None:
-        yield from map(line, rules.matches_of([trial.on_record], trial.at))
-    for place in trial.tried:
-        of = count(place.messages, "message")
-        yield line(f"Would match {place.matched:,} of {of} of {place.place}.")
-    if trial.takes_seconds is not None:
-        late = (
-            f"; {count(trial.expire, 'message')} would be too old by then" if trial.expire else ""
-        )
-        yield line(f"At its rate they take {duration(trial.takes_seconds)}{late}.")
-    if trial.missed:
-        yield Line()
-        headings = (">MESSAGES", "FIELD OF THE PATTERN", "EXPECTED", "FOUND")
-        rows = [(f"{each.messages:,}", each.path, each.expected, each.found)
-                for each in trial.missed[:_MAX_MISSED]]  # fmt: skip
-        yield TextTable(headings, rows)
-        if (more := len(trial.missed) - _MAX_MISSED) > 0:
-            yield line(f"and {count(more, 'more field')}: see --json")
-    for note in trial.notes:
-        yield line(Styled("Note: ", "alarm"), note)
-    yield from not_searched(trial.not_searched, is_found=bool(trial.matching))
-
-
-def _files(answer: RuleFiles) -> Iterator[Block]:
-    """The mistakes in files, each on a line."""
-    for mistake in answer.mistakes:
-        rule = f": {mistake.rule_id}" if mistake.rule_id is not None else ""
-        yield line(Styled(f"{mistake.file}{rule}", "strong"), f": {mistake.why}")
-    summary = f"{count(answer.rules, 'rule')}, {count(len(answer.mistakes), 'mistake')}."
-    yield line(Styled(summary, "alarm" if answer.mistakes else "good"))
-    if answer.unchecked:
-        yield line(f"Not checked without a cdk.json: {'; '.join(answer.unchecked)}.")
-
-
-def _has_mistakes(answer: Tested) -> Exit:
-    wrong = answer.files is not None and answer.files.mistakes
-    return Exit.ATTENTION if wrong else Exit.DONE
-
-
 add(typer_app, rules.LIST, _list)
-add(typer_app, rules.ADD, _added, ask=_ending, says_plan=True)
-add(typer_app, rules.DISABLE, _switched_off)
-add(typer_app, rules.REMOVE, _removed)
-add(typer_app, rules.UNDO, _undone)
-add(typer_app, TEST, _tested, status=_has_mistakes)
+add(typer_app, rules.ADD, _changed, ask=_ending, says_plan=True)
+add(typer_app, rules.DISABLE, _changed)
+add(typer_app, rules.REMOVE, _changed)
+add(typer_app, rules.UNDO, _changed)
 add(typer_app, APPLY, _applied, status=_was_raced)

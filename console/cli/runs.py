@@ -29,15 +29,15 @@ from ..operations.session import Session
 from ..operations.verbs import Verb
 from ..operations.words import clock, count
 from . import output
-from .command import group
+from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Styled, TextTable, line
+from .output import Block, Styled, TextTable, line, said, typed
 from .verb import add
 
 if TYPE_CHECKING:
     from ..operations.retry import Retried
 
-typer_app = group("Runs of retry, discard and restore: planned, paced, stoppable.")
+typer_app = plain_typer()
 
 # Seconds between two looks at a run that is watched.
 WATCH_SECONDS = 2.0
@@ -68,10 +68,9 @@ def followed(
             rows.append(watched(switch, details(switch)).run)
     except KeyboardInterrupt:
         going = [run.run for run in started[len(rows) :]]
-        texts = [f"Stopped watching: {count(len(going), 'run')} still at work, by itself. See"]
+        says = f"Stopped watching: {count(len(going), 'run')} still at work, by itself. See"
         output.show(
-            [*map(line, texts), *(_typed(f"dlq show {run} --watch") for run in going)],
-            sys.stderr,
+            said("\n".join((says, *(f"dlq show {run} --watch" for run in going)))), sys.stderr
         )
         raise
     return tuple(rows)
@@ -119,7 +118,8 @@ def show_run(run: ReplayRow) -> Iterator[Block]:
     )
     if run.because:
         yield line(run.because, indent=2)
-    yield from map(_typed, _next(run))
+    for command in _next(run):
+        yield from typed(command)
 
 
 def _sum(run: ReplayRow) -> str:
@@ -156,11 +156,6 @@ def _next(run: ReplayRow) -> Iterator[str]:
             return
         case _:
             yield f"dlq show {run.run}"
-
-
-def _typed(command: str) -> Line:
-    """A command to copy, alone on its line."""
-    return Line((command,), 2, typed=True)
 
 
 def state(name: str) -> Styled:
@@ -218,7 +213,8 @@ def _show_change(change: ReplayChange) -> Iterator[Block]:
     if (says := _SAYS.get(RunState(run.state))) is not None:
         yield line(says)
     following = list(_next(run)) if run.state == RunState.HELD else []
-    yield from map(_typed, following or [f"dlq show {run.run} --watch"])
+    for command in following or [f"dlq show {run.run} --watch"]:
+        yield from typed(command)
 
 
 def _list_status(answer: ReplayList) -> Exit:

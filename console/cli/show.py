@@ -27,7 +27,8 @@ from .circuits import show_circuit
 from .command import plain_typer
 from .exit import Exit
 from .groups import marked, table
-from .output import Block, Line, Part, Styled, TextTable, line
+from .list import content
+from .output import Block, Line, Part, Styled, TextTable, line, said, typed
 from .rules import show_rules
 from .show_run import show_account, show_run
 
@@ -46,7 +47,7 @@ def show(answer: Shown) -> Iterator[Block]:
     if answer.outcomes is not None:
         yield from show_account(answer.outcomes)
     if answer.unread:
-        yield line(Styled("! ", "alarm"), answer.unread)
+        yield from said(f"! {answer.unread}")
     if answer.rule is not None:
         yield from _rule(answer.rule, answer.at)
     for circuit in answer.circuits or ():
@@ -60,7 +61,8 @@ def show(answer: Shown) -> Iterator[Block]:
 def _rule(found: ShownRule, now: datetime) -> Iterator[Block]:
     for pipeline in found.pipelines:
         yield from show_rules(pipeline, now)
-    yield from map(line, matches_of(found.matches, now))
+    for text in matches_of(found.matches, now):
+        yield from said(text)
     yield from _changes(found.changes, now)
 
 
@@ -72,7 +74,7 @@ def _cause(found: ShownCause, now: datetime) -> Iterator[Block]:
         yield line("No message on record fails for it now.")
     else:
         yield table([found.group], By.CAUSE, now)
-        yield _typed(found.group.next.command)
+        yield from typed(found.group.next.command)
     yield from _changes(found.changes, now)
 
 
@@ -95,15 +97,7 @@ def status(answer: Shown) -> Exit:
 verb.add(typer_app, VERB, show, status=status)
 
 
-def _typed(command: str) -> Line:
-    """A command alone on its line, for a copy of it."""
-    return Line((f"  {command}",), typed=True)
-
-
 # A message.
-
-_MOST_OF_BODY = 2_000
-"""Characters of a body that a terminal is given; JSON has all of it."""
 
 _STYLES = {Where.PARKED: "alarm", Where.PROCESSED: "good", Where.DISCARDED: "alarm"}
 
@@ -125,13 +119,13 @@ def _message(found: ShownMessage, now: datetime) -> Iterator[Block]:
     yield Line()
     yield TextTable((), [(name, fact) for name, fact in _facts(found, now) if fact])
     for note in found.notes:
-        yield line(Styled("Note: ", "alarm"), note)
+        yield from said(f"Note: {note}")
     yield from _extras(found)
     for place_ in found.not_searched:
         yield line(f"not searched: {place_}")
     for step in found.steps:
         yield line(Styled(step.effect, "faint"))
-        yield _typed(step.command)
+        yield from typed(step.command)
 
 
 def _facts(found: ShownMessage, now: datetime) -> Iterator[tuple[str, str]]:
@@ -160,13 +154,11 @@ def _extras(found: ShownMessage) -> Iterator[Block]:
         for receive in found.logs:
             yield Line()
             yield from _receive(receive)
+    if found.body_unread:
+        yield line(Styled("! ", "alarm"), found.body_unread)
     if found.body is not None:
         yield Line()
-        yield line(found.body[:_MOST_OF_BODY])
-        if (more := len(found.body) - _MOST_OF_BODY) > 0:
-            yield line(Styled(f"{count(more, 'more character')}: see --json", "faint"))
-        for name, value in (found.attributes or {}).items():
-            yield line(f"{name} = {value}", indent=2)
+        yield from content(found.body, found.attributes or {})
 
 
 def _rule_tried(rule: TriedRule) -> Iterator[Block]:
@@ -249,7 +241,7 @@ def _pipeline(answer: Shown, shown: SettingsInForce) -> Iterator[Block]:
         yield line(Styled("It has no alarm: no person is called.", "alarm"))
     yield Line()
     yield line("What needs attention now:")
-    yield _typed(f"dlq status {answer.name}")
+    yield from typed(f"dlq status {answer.name}")
 
 
 def _observed(found: ObservedPipeline, mode: str, now: datetime) -> Iterator[Block]:

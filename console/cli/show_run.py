@@ -9,11 +9,11 @@ from ..operations.replay_report import MEANING, GroupAccount, RunAccount
 from ..operations.replay_runs import ReplayDetails, ReplayRow, progress
 from ..operations.words import clock, duration
 from . import runs
-from .output import Block, Line, Styled, TextTable, line
+from .output import Block, Line, Styled, TextTable, line, said, typed
 
 _OF_ENTITIES = (
     "RECOVERED: the consumer ended without an error. What it has made of your orders or accounts "
-    "is in its own store: look a few up there (dlq show ID says when each was processed), "
+    "is in its own store: look a few up there (a message is shown with when it was processed), "
     "first those of which newer messages came meanwhile."
 )
 
@@ -23,9 +23,9 @@ def show_run(answer: ReplayDetails) -> Iterator[Block]:
     run, now = answer.run, answer.at
     yield line(Styled(f"Run {run.run} of {run.pipeline}", "strong"), ": ", runs.state(run.state))
     yield line(progress(answer), indent=2)
-    yield line(f"Waits for: {answer.waits_for}", indent=2)
+    yield from said(f"Waits for: {answer.waits_for}", indent=2)
     if answer.missed:
-        yield line(Styled("! ", "alarm"), answer.missed, indent=2)
+        yield from said(f"! {answer.missed}", indent=2)
     yield Line()
     pace = f"{run.rate:g} of {answer.full_rate:g} messages/s"
     facts = {
@@ -94,7 +94,7 @@ def show_account(account: RunAccount) -> Iterator[Block]:
 
 def _typed(why: str, command: str) -> Iterator[Block]:
     yield line(Styled(why, "faint"))
-    yield Line((f"  {command}",), typed=True)
+    yield from typed(command)
 
 
 def _show_missing(account: RunAccount) -> Iterator[Block]:

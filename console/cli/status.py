@@ -12,17 +12,15 @@ from deadletter.circuit.state import State
 from deadletter.contract import MAIN, MAIN_DLQ, parking_source
 from deadletter.signals.troubles import TroubleKind
 
-from ..operations.attention import Outlook, counter, source_name
-from ..operations.cards import Attention
+from ..operations.attention import Attention, Outlook, counter, source_name
 from ..operations.circuits import NOT_ON_RECORD, pace_of
 from ..operations.problem import Cause, Problem
 from ..operations.queue import QueueDepth
 from ..operations.status import VERB, AppStatus, CircuitStatus, PipelineStatus
-from ..operations.watched import SourceStatus
 from ..operations.words import clock, count, duration, moment
 from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Part, Styled, TextTable, line, live
+from .output import Block, Line, Part, Styled, TextTable, line, live, typed
 from .progress import end
 from .verb import add
 
@@ -74,10 +72,10 @@ def show(status: AppStatus) -> Iterator[Block]:
     yield Line()
     if status.attention:
         yield line(Styled("Needs attention", "alarm" if status.needs_person else "strong"))
-        for names, says, typed in _merged(status.attention):
-            yield line(Styled(f"  {names}", "strong"), f"  {says}")
-            for part in (typed or "").splitlines():
-                yield line(f"    {part}")
+        for names, says, command in _merged(status.attention):
+            yield line(Styled(names, "strong"), f"  {says}", indent=2)
+            if command is not None:
+                yield from typed(command, 4)
         yield Line()
     match status.pipelines:
         case ():
@@ -105,32 +103,29 @@ def _merged(items: Iterable[Attention]) -> Iterator[tuple[str, str, str | None]]
     pipelines: dict[tuple[str, str | None], list[str]] = {}
     for item in items:
         pipelines.setdefault((item.says, item.type), []).append(item.pipeline)
-    for (says, typed), names in pipelines.items():
-        yield ", ".join(names), says, typed
+    for (says, command), names in pipelines.items():
+        yield ", ".join(names), says, command
 
 
 def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:
-    dedicated = any(pipeline.dedicated for pipeline in pipelines)
-    headings = ["PIPELINE", "CIRCUIT", ">MAIN", ">DLQ", "TREND", ">OLDEST", ">WAITING", ">PARKED"]
-    if dedicated:
-        headings.append(">DEDICATED")
+    columns: dict[str, Callable[[PipelineStatus], Part]] = {
+        "PIPELINE": _name_cell,
+        "CIRCUIT": lambda each: _circuit_cell(each.circuit),
+        ">MAIN": lambda each: _depth_cell([each.main]),
+        ">DLQ": lambda each: _depth_cell([each.dlq]),
+        "TREND": lambda each: _direction(each.direction or ""),
+        ">OLDEST": _oldest,
+        ">WAITING": _waiting_cell,
+        ">PARKED": lambda each: _depth_cell(each.parking.values(), _saved(each, _parking(each))),
+        ">DEDICATED": lambda each: _depth_cell(
+            each.dedicated.values(), _saved(each, each.dedicated)
+        ),
+        "LAST BUSY": lambda each: _last_run_at(each.last_run, now),
+    }
+    if not any(pipeline.dedicated for pipeline in pipelines):
+        del columns[">DEDICATED"]
     return TextTable(
-        [*headings, "LAST BUSY"],
-        [
-            [
-                _name_cell(pipeline),
-                _circuit_cell(pipeline.circuit),
-                _depth_cell([pipeline.main]),
-                _depth_cell([pipeline.dlq]),
-                _direction(pipeline.direction or ""),
-                _oldest(pipeline),
-                _waiting_cell(pipeline),
-                _depth_cell(pipeline.parking.values(), _rescued(pipeline, _parking(pipeline))),
-                *([_dedicated_cell(pipeline)] if dedicated else []),
-                _last_run_at(pipeline.last_run, now),
-            ]
-            for pipeline in pipelines
-        ],
+        list(columns), [[cell(each) for cell in columns.values()] for each in pipelines]
     )
 
 
@@ -150,21 +145,12 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     if pipeline.outlook is not None:
         yield from _outlook(pipeline.outlook, now)
         if pipeline.outlook.messages:
-            yield line(f"Why they fail: dlq groups {pipeline.name}")
+            yield line("Why they fail:")
+            yield from typed(f"dlq groups {pipeline.name}")
     yield Line()
-    main_age = pipeline.main_oldest_seconds
-    *_, expires = _source_cells(pipeline.source(MAIN))
-    main = ("", "" if main_age is None else duration(main_age), expires)
     yield TextTable(
         ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED", ">SAVED", ">OLDEST", ">EXPIRES IN"),
-        [
-            (
-                source_name(id_).removeprefix("the "),
-                *_depth_cells(held),
-                *(main if id_ == MAIN else _source_cells(pipeline.source(id_))),
-            )
-            for id_, held in pipeline.depths.items()
-        ],
+        [_queue_row(pipeline, id_, held) for id_, held in pipeline.depths.items()],
     )
     yield Line()
     if not pipeline.waiting:
@@ -175,8 +161,8 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
         [
             (
                 lane.waiting_for,
-                "?" if lane.messages is None else f"{lane.messages:,}",
-                "" if lane.oldest_seconds is None else duration(lane.oldest_seconds),
+                _number(lane.messages),
+                _span(lane.oldest_seconds),
                 "" if lane.first_due is None else clock(lane.first_due, now),
             )
             for lane in pipeline.waiting
@@ -184,6 +170,27 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     )
     if pipeline.places_not_counted:
         yield line(f"and {count(pipeline.places_not_counted, 'more thing')}, not counted")
+
+
+def _queue_row(pipeline: PipelineStatus, id_: str, held: QueueDepth | None) -> Sequence[Part]:
+    """A queue: its depths, what was saved from it, the oldest, and the time to expiry."""
+    name, source = source_name(id_).removeprefix("the "), pipeline.source(id_)
+    depths = (None,) * 3 if held is None else (held.visible, held.in_flight, held.delayed)
+    saved, age, left = "", None, None
+    if source is not None:
+        saved = "" if source.saved == 0 else _number(source.saved)
+        age, left = source.oldest_seconds, source.seconds_to_expiry
+    if id_ == MAIN:
+        age = pipeline.main_oldest_seconds
+    return (name, *map(_number, depths), saved, _span(age), _span(left))
+
+
+def _number(number: int | None) -> str:
+    return "?" if number is None else f"{number:,}"
+
+
+def _span(seconds: int | None) -> str:
+    return "" if seconds is None else duration(seconds)
 
 
 def _circuit_why(circuit: CircuitStatus | None, now: datetime) -> str:
@@ -194,9 +201,8 @@ def _circuit_why(circuit: CircuitStatus | None, now: datetime) -> str:
     if circuit.by is not None:
         until = "" if circuit.until is None else f" until {clock(circuit.until, now)}"
         return f"{since}, held by {circuit.by}{until}: {circuit.because}"
-    if circuit.state not in (State.OPEN, State.HALF_OPEN):
-        return ""
-    return f"{since}: {circuit.because or NOT_ON_RECORD}"
+    is_open = circuit.state in (State.OPEN, State.HALF_OPEN)
+    return f"{since}: {circuit.because or NOT_ON_RECORD}" if is_open else ""
 
 
 def _last_ending(pipeline: PipelineStatus, now: datetime) -> Part:
@@ -208,22 +214,18 @@ def _last_ending(pipeline: PipelineStatus, now: datetime) -> Part:
     ago = "" if ending.at is None else f"{duration((now - ending.at).total_seconds())} ago; "
     why = f" because {ending.stopped}" if ending.stopped else "; why is not on record"
     text = f"{ago}ended{why}"
-    if ending.ended_well:
-        return text
-    return Styled(
-        f"{text} ({ending.trouble or 'what kept it from its work is not on record'})", "alarm"
-    )
+    trouble = ending.trouble or "what kept it from its work is not on record"
+    return text if ending.ended_well else Styled(f"{text} ({trouble})", "alarm")
 
 
 def _outlook(outlook: Outlook, now: datetime) -> Iterator[Block]:
     limit = "unknown" if outlook.rate_limit is None else f"{outlook.rate_limit:.3g} a second"
     if outlook.rate_because is not None:
         limit += f", {outlook.rate_because}"
+    went = "none" if outlook.rate_measured is None else f"{outlook.rate_measured:.2g} a second"
+    measured = f"{went} went back in {_span(outlook.measured_seconds)}"
     if outlook.measured_seconds is None:
         measured = "no run is known in 15 min"
-    else:
-        went = "none" if outlook.rate_measured is None else f"{outlook.rate_measured:.2g} a second"
-        measured = f"{went} went back in {duration(outlook.measured_seconds)}"
     yield line(f"Rate: at most {limit}; {measured}")
     empty_at, because = outlook.dlq_empty_at, outlook.dlq_empty_because
     is_measured = outlook.fewer_a_second is not None
@@ -253,39 +255,20 @@ def _direction(direction: str) -> Part:
     return Styled(direction, "alarm" if direction == "rising" else "faint")
 
 
-def _depth_cells(queue: QueueDepth | None) -> Iterator[Part]:
-    numbers = (None,) * 3 if queue is None else (queue.visible, queue.in_flight, queue.delayed)
-    yield from ("?" if number is None else f"{number:,}" for number in numbers)
-
-
-def _source_cells(source: SourceStatus | None) -> Iterator[Part]:
-    """Rescued letters, age of the oldest, and time to expiry of one queue."""
-    if source is None:
-        yield from ("", "", "")
-        return
-    yield "?" if source.saved is None else f"{source.saved:,}" if source.saved else ""
-    for seconds in (source.oldest_seconds, source.seconds_to_expiry):
-        yield "" if seconds is None else duration(seconds)
-
-
 def _parking(pipeline: PipelineStatus) -> list[str]:
     """The sources that are the pipeline's parking queues."""
     return [parking_source(id_) for id_ in pipeline.parking]
 
 
-def _rescued(pipeline: PipelineStatus, sources: Iterable[str]) -> int:
-    """The rescued letters of these sources, as far as they are known."""
+def _saved(pipeline: PipelineStatus, sources: Iterable[str]) -> int:
+    """The saved messages of these sources, as far as they are known."""
     known = (pipeline.source(source) for source in sources)
     return sum(source.saved or 0 for source in known if source is not None)
 
 
-def _dedicated_cell(pipeline: PipelineStatus) -> Part:
-    return _depth_cell(pipeline.dedicated.values(), _rescued(pipeline, pipeline.dedicated))
-
-
-def _depth_cell(depths: Iterable[QueueDepth | None], rescued: int = 0) -> Part:
-    """Depths in sum; rescued letters count as visible ones."""
-    sums = [rescued, 0, 0]
+def _depth_cell(depths: Iterable[QueueDepth | None], saved: int = 0) -> Part:
+    """Depths in sum; saved messages count as visible ones."""
+    sums = [saved, 0, 0]
     for queue in depths:
         if queue is None:
             return "?"
@@ -319,8 +302,8 @@ def _oldest_by(pipeline: PipelineStatus) -> str:
 def _waiting_cell(pipeline: PipelineStatus) -> Part:
     if any(lane.messages is None for lane in pipeline.waiting):
         return "?"
-    rescued = _rescued(pipeline, [*_parking(pipeline), *pipeline.dedicated])
-    total = sum(lane.messages or 0 for lane in pipeline.waiting) - rescued
+    saved = _saved(pipeline, [*_parking(pipeline), *pipeline.dedicated])
+    total = sum(lane.messages or 0 for lane in pipeline.waiting) - saved
     more = "+" if pipeline.places_not_counted else ""
     return f"{total:,}{more}" if total else Styled(f"0{more}", "faint")
 

@@ -74,7 +74,11 @@ def ui(
 
 
 def _says(address: str, *, act: bool) -> Iterator[Block]:
-    may = "It may change something: each change asks first." if act else "It only reads; --act lets it act."
+    may = (
+        "It may change something: each change asks first."
+        if act
+        else "It only reads; --act lets it act."
+    )
     yield line(f"The page is open until Ctrl-C. {may}")
     yield Line((address,), typed=True)
 
@@ -88,4 +92,3 @@ def _door(folder: Path, address: str) -> Path:
         encoding="utf-8",
     )
     return path
-

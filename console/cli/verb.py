@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,8 +18,7 @@ from ..operations.verbs import PIPELINE, AskedField, Planned, TextFile, Verb, al
 from . import asking, completion, progress
 from .command import OF_PIPELINES, SomePipelines, command
 from .exit import Exit
-from .output import Block, Reply, line
-from .text_file import read_text
+from .output import Block, Reply, said
 
 Show = Callable[[Any], Iterable[Block]]
 
@@ -77,7 +78,7 @@ def add(
         if isinstance(done, Planned):
             return Reply(done, _planned)
         done = follow(session, done)
-        plan = map(line, unasked) if says_plan else ()
+        plan = chain(*map(said, unasked)) if says_plan else ()
         return Reply(done, lambda done: chain(plan, show(done)), status(done))
 
     changes = [REASON] if verb.prepare and verb.reasoned else []
@@ -102,7 +103,7 @@ def add(
     ]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__doc__ = verb.help
-    run.__dict__["verb"] = verb
+    run.__dict__.update(verb=verb, show=show)
     command(parent, verb.name, example=verb.examples)(run)
 
 
@@ -167,20 +168,31 @@ def _only(pipelines: Sequence[str]) -> str | None:
 def _value(field: AskedField, typed: Any) -> Any:
     if field.kind is TextFile:
         named = typed or () if field.repeats else [typed]
-        files = [TextFile(name, read_text(name)) for name in named]
+        files = [TextFile(name, _read_text(name)) for name in named]
         return tuple(files) if field.repeats else files[0]
     if field.repeats:
         return tuple(_read(typed))
-    return read_text(typed) if field.asked.reads and typed is not None else typed
+    return _read_text(typed) if field.asked.reads and typed is not None else typed
+
+
+def _read_text(path: str) -> str:
+    """The text of a file, or of standard input for "-"; Problem if it can't be read."""
+    try:
+        if path == "-":
+            return sys.stdin.read()
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise Problem(f"Can't read {path}: {why}.", Cause.INPUT) from error
 
 
 def _read(typed: Sequence[str] | None) -> Iterator[str]:
     """What was typed several times; @FILE is each line of a file, and match=@FILE all of it."""
     for each in typed or ():
         if each.startswith("@"):
-            yield from filter(None, map(str.strip, read_text(each[1:]).splitlines()))
+            yield from filter(None, map(str.strip, _read_text(each[1:]).splitlines()))
         elif each.startswith(_PATTERN):
-            yield f"{_PATTERN[:-1]}{read_text(each.removeprefix(_PATTERN))}"
+            yield f"{_PATTERN[:-1]}{_read_text(each.removeprefix(_PATTERN))}"
         else:
             yield each
 
@@ -189,7 +201,7 @@ _PATTERN = "match=@"
 
 
 def _planned(answer: Planned) -> Iterable[Block]:
-    return map(line, answer.would)
+    return chain(*map(said, answer.would))
 
 
 _COMPLETED = {

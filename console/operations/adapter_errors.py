@@ -11,7 +11,25 @@ from .problem import Cause, Problem
 @contextmanager
 def aws_errors() -> Iterator[None]:
     """Raises the AWS error that an adapter's error comes from, or else a Problem."""
-    from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed
+    try:
+        yield
+    except Exception as error:
+        from deadletter.aws.errors import AWS_ERRORS
+
+        if not isinstance(error, _of_adapters()):
+            raise
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, AWS_ERRORS):
+                raise cause from error
+            cause = cause.__cause__
+        why = str(error) or "a DynamoDB table is throttling"
+        raise Problem(f"Try again: {why}.", Cause.UNREACHABLE) from error
+
+
+def _of_adapters() -> tuple[type[Exception], ...]:
+    """The errors of the adapters; imported once one is met, for they take a twentieth second."""
+    from deadletter.aws.errors import StillUnprocessed
     from deadletter.circuit.state import CircuitsUnavailable
     from deadletter.failure.causes import CausesUnavailable
     from deadletter.failure.ledger import LedgerUnavailable
@@ -25,28 +43,9 @@ def aws_errors() -> Iterator[None]:
     from deadletter.replay.ticket import TicketsUnavailable
     from deadletter.routing.router import RouterUnavailable
 
-    try:
-        yield
-    except (
-        CausesUnavailable,
-        CircuitsUnavailable,
-        ClaimsUnavailable,
-        LeaseUnavailable,
-        LedgerUnavailable,
-        ObjectsUnavailable,
-        ObservedUnavailable,
-        RoomUnavailable,
-        RouterUnavailable,
-        RunsUnavailable,
-        BadRunRow,
-        StatusUnavailable,
-        StillUnprocessed,
+    return (
+        *(CausesUnavailable, CircuitsUnavailable, ClaimsUnavailable, LeaseUnavailable),
+        *(LedgerUnavailable, ObjectsUnavailable, ObservedUnavailable, RoomUnavailable),
+        *(RouterUnavailable, RunsUnavailable, BadRunRow, StatusUnavailable, StillUnprocessed),
         TicketsUnavailable,
-    ) as error:
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, AWS_ERRORS):
-                raise cause from error
-            cause = cause.__cause__
-        why = str(error) or "a DynamoDB table is throttling"
-        raise Problem(f"Try again: {why}.", Cause.UNREACHABLE) from error
+    )

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from deadletter.contract import EDITS, Mode, originals_object
 from deadletter.replay.plan import AGAIN, LONGEST_RUN, ORIGINALS, ReplayPlan
-from deadletter.replay.ticket import ReplayOutcome
 
 from . import deployed
 from .adapter_errors import aws_errors
 from .problem import Cause, Problem
-from .replay_letters import FAILED, ListedLetter, letters_of, objects_of
+from .replay_letters import FAILED, PROCESSED, ListedLetter, letters_of, objects_of
 from .replay_pace import pace
 from .replay_plan import circuits
 from .replay_runs import ReplayRow, RunSwitch
 from .replay_start import start
-from .selection import closest
 from .words import count
 
 if TYPE_CHECKING:
     from deadletter.settings.pipeline import Pipeline
-
-_PROCESSED = frozenset({ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE})
-
-OUTCOMES: Mapping[str, Collection[ReplayOutcome]] = {
-    "failed": FAILED,
-    "processed": _PROCESSED,
-    **{outcome.name.lower(): (outcome,) for outcome in ReplayOutcome},
-}
-"""What `-f outcome=` takes, and the outcomes that it means."""
-
-
-def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:
-    """Whether a message of a run has one of these outcomes; Problem for an unknown one."""
-    wanted: set[ReplayOutcome] = set()
-    for name in names:
-        if name.lower() not in OUTCOMES:
-            near = closest(name, OUTCOMES)
-            meant = "" if near is None else f" Did you mean {near}?"
-            raise Problem(
-                f"There is no outcome {name!r}.{meant} Allowed: {', '.join(OUTCOMES)}.", Cause.INPUT
-            )
-        wanted.update(OUTCOMES[name.lower()])
-    return lambda letter: letter.outcome in wanted
 
 
 def ended(switch: RunSwitch) -> RunSwitch:
@@ -92,7 +67,7 @@ class OnceMore:
         if plan.is_for_discarders:
             raise Problem(
                 f"Run {switch.id} sent nothing: it threw messages away, or brought them back. "
-                "What is discarded comes back by dlq restore.",
+                f"What is discarded comes back by\ndlq restore {switch.id}",
                 Cause.INPUT,
             )
         of = plan.repeated_run or switch.id
@@ -103,7 +78,7 @@ class OnceMore:
         if not kept:
             raise Problem(
                 f"No message of run {of} is kept: replay_days are over, or the setting is 0. Those "
-                f"that failed and are still parked are sent by dlq retry --in run:{switch.id}",
+                f"that failed and are still parked are sent by\ndlq retry --in run:{switch.id}",
                 Cause.ABSENT,
             )
         return of
@@ -120,7 +95,7 @@ class OnceMore:
                 "The pipeline observes, so this run would be aborted before it makes a message: "
                 "set mode enforce, deploy, and type it again."
             )
-        processed = sum(letter.outcome in _PROCESSED for letter in self._letters)
+        processed = sum(letter.outcome in PROCESSED for letter in self._letters)
         yield from _idempotency_says(self._settings, processed, all_)
         if parked := sum(letter.outcome in FAILED for letter in self._letters):
             yield (

@@ -36,7 +36,8 @@ class DeployedPipeline:
     what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine` and
     `consumer_function` are ARNs, the second empty without one. `stacks` are the names of the stacks
     that hold the `pipeline` and its `queues`. `keys` are the customer keys that its functions may
-    use. `webhook` says which URLs its dispatcher posts to; it is empty for another consumer.
+    use. `trusted_senders` are the ids of the roles that send messages again.
+    `webhook` says which URLs its dispatcher posts to; it is empty for another consumer.
     """
 
     name: str
@@ -53,6 +54,7 @@ class DeployedPipeline:
     replay_machine: str
     stacks: Mapping[str, str]
     keys: Sequence[str]
+    trusted_senders: Sequence[str]
     consumer_function: str = ""
     webhook: Mapping[str, Any] = field(default_factory=dict)
 
@@ -129,8 +131,8 @@ def find(aws: Aws, name: str) -> App:
         raise Problem(
             f"No app {name!r} in account {aws.account}, {aws.region} (no SSM parameter "
             f"{app_parameter(name)}): check --app, --region and --profile. Where no app is "
-            "deployed, dlq list --in queue:NAME --look looks into any queue, dlq groups too, and "
-            "dlq doctor queue:NAME examines it.",
+            "deployed, these look into any queue:\ndlq list --in queue:NAME --look\n"
+            "dlq groups --in queue:NAME --look\ndlq doctor queue:NAME",
             Cause.ABSENT,
         )
     folder = f"{pipelines_folder(name)}/"
@@ -165,19 +167,12 @@ def _described(kind: type[T], path: str, value: str, **known: Any) -> T:
 
 
 def _fits(kind: Any, value: object) -> bool:
-    match kind:
-        case "str":
-            return isinstance(value, str)
-        case "bool":
-            return isinstance(value, bool)
-        case "int":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "Sequence[str]":
-            return isinstance(value, list) and all(isinstance(text, str) for text in value)
-        case "Mapping[str, Any]":
-            return isinstance(value, dict)
-        case _:
-            return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+    if kind in ("str", "bool", "int"):
+        return bool(type(value).__name__ == kind)
+    if kind == "Sequence[str]":
+        return isinstance(value, list) and all(isinstance(text, str) for text in value)
+    texts = value.values() if isinstance(value, dict) and kind != "Mapping[str, Any]" else ()
+    return isinstance(value, dict) and all(isinstance(text, str) for text in texts)
 
 
 def _malformed(path: str, why: str) -> Problem:

@@ -1,9 +1,9 @@
-"""What needs a person in a pipeline, beside what the watch sees, and what will become of it."""
+"""What needs a person in a pipeline, as cards, and what will become of its messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,15 +20,17 @@ from deadletter.contract import (
 )
 from deadletter.message import stamp
 from deadletter.replay.run import RunState
+from deadletter.signals.commands import typed
 from deadletter.signals.counts import meaning
 from deadletter.signals.figures import COUNTED, Count
-from deadletter.signals.troubles import Fact, Seen, TroubleKind
+from deadletter.signals.pages import PIPELINE_PAGES, Alarm
+from deadletter.signals.troubles import TROUBLES, Fact, Seen, TroubleKind, known_names, shown
 
 from . import observed
 from .circuits import NOT_ON_RECORD, CircuitRow
+from .figures import WINDOW, QueueFigures
 from .queue import QueueDepth
-from .replay_runs import ReplayRow
-from .watched import RunEnding, SourceStatus
+from .watched import Memories, SourceStatus
 from .words import clock, count, duration, moment
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from deadletter.settings.pipeline import Pipeline
     from deadletter.watch.row import WatchRow
 
-    from .status import PipelineStatus
+    from .status import AlarmState, PipelineStatus
 
 
 # As the alarm RedriveStalled without data: the watch runs each minute.
@@ -57,32 +59,38 @@ _LONGEST_KEY = 60
 
 def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
     """The troubles of a pipeline, with their facts."""
+    ran_at = pipeline.monitor_ran_at
     # Without a source, what the watch remembers could not be read.
-    if pipeline.sources:
-        yield from _watch(pipeline.monitor_ran_at, now)
+    if pipeline.sources and ran_at is None:
+        yield Seen(TroubleKind.WATCH_NEVER_RAN)
+    elif pipeline.sources and ran_at is not None and now - ran_at > _WATCH_OVERDUE:
+        yield seen(TroubleKind.WATCH_SILENT, ago=duration((now - ran_at).total_seconds()))
     for source in pipeline.sources:
         yield from _source(pipeline, source, now)
     if failed := counter(pipeline.last_run, "failed"):
-        yield Seen(TroubleKind.UNMOVED, {"messages": failed})
+        yield seen(TroubleKind.UNMOVED, messages=failed)
     if renamed := counter((pipeline.last_run or {}).get("counts"), Count.ATTRIBUTE_RENAMED):
-        facts: dict[str, Fact] = {"messages": renamed, "ours": stamp.NAME}
-        yield Seen(TroubleKind.RENAMED, facts | {"kept": stamp.KEPT_NAME})
+        names = {"ours": stamp.NAME, "kept": stamp.KEPT_NAME}
+        yield seen(TroubleKind.RENAMED, messages=renamed, **names)
     yield from (bad.seen for bad in pipeline.bad_rows)
     for run in pipeline.runs:
-        if (kind := _replay(run)) is not None:
-            yield Seen(kind, {"run": run.run, "why": run.because or ""})
-    if pipeline.foreign_rows:
-        yield _foreign(pipeline.foreign_rows)
+        kind = TroubleKind.RUN_STOPPED if run.lost else _OF_A_RUN.get(RunState(run.state))
+        if kind is not None:
+            yield seen(kind, run=run.run, why=run.because or "")
+    if rows := pipeline.foreign_rows:
+        keys = ", ".join(f"{_cut(row['pk'])} / {_cut(row['sk'])}" for row in rows[:_MOST_NAMED])
+        more = max(0, len(rows) - _MOST_NAMED)
+        yield seen(TroubleKind.FOREIGN_ROWS, rows=len(rows), keys=keys, more=more)
     for cause in pipeline.causes:
         began = clock(cause.since, now) if cause.since else ""
-        facts = {"cause": cause.cause, "error": cause.error_type, "began": began}
-        yield Seen(TroubleKind.CAUSE_DOMINATES, facts)
+        about = {"cause": cause.cause, "error": cause.error_type}
+        yield seen(TroubleKind.CAUSE_DOMINATES, **about, began=began)
     if (many := pipeline.collisions) is not None:
-        facts = {"collided": many.collided, "messages": many.messages}
-        yield Seen(TroubleKind.MANY_COLLIDE, facts | {"paths": ", ".join(many.paths)})
+        kind, paths = TroubleKind.MANY_COLLIDE, ", ".join(many.paths)
+        yield seen(kind, collided=many.collided, messages=many.messages, paths=paths)
     for circuit in pipeline.misconfigured:
-        facts = {"key": circuit.key, "why": circuit.because or NOT_ON_RECORD}
-        yield Seen(TroubleKind.CONFIGURATION, facts)
+        why = circuit.because or NOT_ON_RECORD
+        yield seen(TroubleKind.CONFIGURATION, key=circuit.key, why=why)
     if (own := own_circuit(pipeline, now)) is not None and own.kind is not TroubleKind.CIRCUIT_HELD:
         yield own
     yield from (_held(circuit, now) for circuit in pipeline.held)
@@ -90,6 +98,11 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
         yield parked
     if pipeline.observed is not None:
         yield observed.seen(pipeline.observed, now)
+
+
+def seen(kind: TroubleKind, **facts: Fact) -> Seen:
+    """A trouble that was seen now."""
+    return Seen(kind, facts)
 
 
 def _source(pipeline: PipelineStatus, source: SourceStatus, now: datetime) -> Iterator[Seen]:
@@ -100,26 +113,25 @@ def _source(pipeline: PipelineStatus, source: SourceStatus, now: datetime) -> It
     if left is not None and is_held and left <= _EXPIRES_SOON[Mode(pipeline.mode)]:
         moved = TroubleKind.EXPIRES_UNMOVED if observes else TroubleKind.EXPIRES
         kind = TroubleKind.EXPIRES_UNREAD if source.source == MAIN else moved
-        yield Seen(kind, {"queue": queue, "left": duration(left), "url": source.url})
+        yield seen(kind, queue=queue, left=duration(left), url=source.url)
     ending = source.last_ending
     if ending is not None and not ending.ended_well:
-        facts: dict[str, Fact] = {"queue": queue, "why": _why(ending)}
-        if source.source in pipeline.dedicated:
-            facts["source"] = source.source
+        # Why it ended, unless that says it already.
+        trouble = ending.trouble or "what kept it from its work is not on record"
+        why = ending.stopped if trouble in ending.stopped else f"{ending.stopped} ({trouble})"
+        more = {"source": source.source} if source.source in pipeline.dedicated else {}
         if ending.at:
-            facts["ago"] = duration((now - ending.at).total_seconds())
-        yield Seen(TroubleKind.RUN_FAILED, facts)
+            more["ago"] = duration((now - ending.at).total_seconds())
+        yield seen(TroubleKind.RUN_FAILED, queue=queue, why=why, **more)
     for counted, at in source.troubles.items():
         # Those are named one by one, if their names are known.
         is_named = counted == Count.BAD_ROW and pipeline.bad_rows
         if now - at <= _RECENT and not is_named:
-            facts = {"queue": queue, "count": counted, "means": _meaning(counted)}
-            ago = duration((now - at).total_seconds())
-            yield Seen(TroubleKind.COUNTED, facts | {"ago": ago})
+            means, ago = _meaning(counted), duration((now - at).total_seconds())
+            yield seen(TroubleKind.COUNTED, queue=queue, count=counted, means=means, ago=ago)
     if source.looks and is_held:
         runs = "observe has" if observes else "runs that move nothing have"
-        facts = {"runs": runs, "messages": source.looks, "queue": queue}
-        yield Seen(TroubleKind.LOOKED_AT, facts)
+        yield seen(TroubleKind.LOOKED_AT, runs=runs, messages=source.looks, queue=queue)
 
 
 def _meaning(name: str) -> str:
@@ -129,31 +141,12 @@ def _meaning(name: str) -> str:
     return f"{text[:1].lower()}{text[1:].rstrip('.')}"
 
 
-def _why(ending: RunEnding) -> str:
-    """Why a run ended that could not do its work."""
-    trouble = ending.trouble or "what kept it from its work is not on record"
-    return ending.stopped if trouble in ending.stopped else f"{ending.stopped} ({trouble})"
-
-
-def _watch(ran_at: datetime | None, now: datetime) -> Iterator[Seen]:
-    """What is wrong with the watch; nothing if it runs."""
-    if ran_at is None:
-        yield Seen(TroubleKind.WATCH_NEVER_RAN)
-    elif now - ran_at > _WATCH_OVERDUE:
-        ago = duration((now - ran_at).total_seconds())
-        yield Seen(TroubleKind.WATCH_SILENT, {"ago": ago})
-
-
-def _replay(run: ReplayRow) -> TroubleKind | None:
-    """What a replay run needs from a person; None if it goes on by itself."""
-    if run.lost:
-        return TroubleKind.RUN_STOPPED
-    needs = {
-        RunState.HELD: TroubleKind.RUN_HELD,
-        RunState.WAITING_APPROVAL: TroubleKind.RUN_WAITS,
-        RunState.BROKEN: TroubleKind.RUN_BROKEN,
-    }
-    return needs.get(RunState(run.state))
+_OF_A_RUN = {
+    RunState.HELD: TroubleKind.RUN_HELD,
+    RunState.WAITING_APPROVAL: TroubleKind.RUN_WAITS,
+    RunState.BROKEN: TroubleKind.RUN_BROKEN,
+}
+"""What a run needs from a person; any other state goes on by itself."""
 
 
 def own_circuit(pipeline: PipelineStatus, now: datetime) -> Seen | None:
@@ -165,34 +158,26 @@ def own_circuit(pipeline: PipelineStatus, now: datetime) -> Seen | None:
     if held is not None:
         return _held(held, now)
     if circuit.state == State.HALF_OPEN:
-        return Seen(TroubleKind.CIRCUIT_TRIES, {"key": key})
+        return seen(TroubleKind.CIRCUIT_TRIES, key=key)
     if circuit.state != State.OPEN:
-        return Seen(TroubleKind.CIRCUIT_MALFORMED, {"key": key})
+        return seen(TroubleKind.CIRCUIT_MALFORMED, key=key)
     at = circuit.open_until
     due = "" if at is None else "now" if at <= now else f"at {clock(at, now)}"
-    return Seen(TroubleKind.CIRCUIT_WAITS, {"key": key, "due": due})
+    return seen(TroubleKind.CIRCUIT_WAITS, key=key, due=due)
 
 
 def _held(circuit: CircuitRow, now: datetime) -> Seen:
     """By whom, why and until when a circuit is held."""
     until, since = circuit.forced_until, circuit.forced_since
-    return Seen(
+    return seen(
         TroubleKind.CIRCUIT_HELD,
-        {
-            "key": circuit.key,
-            "state": circuit.forced or "",
-            "by": circuit.forced_by or "",
-            "began": clock(since, now) if since else "",
-            "until": clock(until, now) if until else "a person ends it",
-            "why": circuit.forced_reason or "",
-        },
+        key=circuit.key,
+        state=circuit.forced or "",
+        by=circuit.forced_by or "",
+        began=clock(since, now) if since else "",
+        until=clock(until, now) if until else "a person ends it",
+        why=circuit.forced_reason or "",
     )
-
-
-def _foreign(rows: Sequence[Mapping[str, str]]) -> Seen:
-    keys = ", ".join(f"{_cut(row['pk'])} / {_cut(row['sk'])}" for row in rows[:_MOST_NAMED])
-    more = max(0, len(rows) - _MOST_NAMED)
-    return Seen(TroubleKind.FOREIGN_ROWS, {"rows": len(rows), "keys": keys, "more": more})
 
 
 def _cut(text: str) -> str:
@@ -209,12 +194,11 @@ def source_name(source: str) -> str:
 
 def parked_messages(pipeline: PipelineStatus) -> Seen | None:
     """Messages in the parking queues, and those that were rescued from them; None without any."""
-    in_queues = sum(queue.visible for queue in pipeline.parking.values() if queue is not None)
-    parked = in_queues + sum(
-        lane.messages or 0 for lane in pipeline.waiting if lane.waiting_for == PARKED_LANE
-    )
-    facts: dict[str, Fact] = {"messages": parked, "source": "the parking queues"}
-    return Seen(TroubleKind.UNATTENDED, facts) if parked else None
+    lanes = (lane for lane in pipeline.waiting if lane.waiting_for == PARKED_LANE)
+    queues = (queue for queue in pipeline.parking.values() if queue is not None)
+    parked = sum(queue.visible for queue in queues) + sum(lane.messages or 0 for lane in lanes)
+    kind, source = TroubleKind.UNATTENDED, "the parking queues"
+    return seen(kind, messages=parked, source=source) if parked else None
 
 
 def holds(pipeline: PipelineStatus, source: str) -> bool:
@@ -271,37 +255,36 @@ class Outlook:
 def outlook(
     pipeline: PipelineStatus,
     now: datetime,
-    *,
-    rate_limit: float | None,
-    rate_measured: float | None,
-    measured_seconds: int | None,
-    rate_because: str | None = None,
-    first_due: datetime | None,
-    looked: WatchRow | None,
+    settings: Pipeline | None,
+    figure: QueueFigures,
+    memories: Memories,
 ) -> Outlook:
-    """The outlook of a pipeline.
-
-    `first_due` is when its first delayed letter is due, `looked` what its watch remembers.
-    """
-    empty_at, empty_because, fewer = _drain(pipeline, looked, now)
-    expiring = [
-        (source.seconds_to_expiry, source.source)
-        for source in pipeline.sources
-        if source.seconds_to_expiry is not None and holds(pipeline, source.source)
-    ]
-    seconds, source = min(expiring, default=(None, None))
+    """The outlook of a pipeline, by CloudWatch's `figure` and what its watch remembers."""
+    memory = memories.by_source.get(MAIN_DLQ)
+    ended = moment(memory.ended_at) if memory is not None else None
+    has_run = ended is not None and now - ended <= WINDOW
+    empty_at, empty_because, fewer = _drain(pipeline, memories.row, now)
+    rate_limit, rate_because = rate_now(settings, memory, now)
+    seconds, source = min(
+        (
+            (source.seconds_to_expiry, source.source)
+            for source in pipeline.sources
+            if source.seconds_to_expiry is not None and holds(pipeline, source.source)
+        ),
+        default=(None, None),
+    )
     return Outlook(
-        _to_send(pipeline),
-        empty_at,
-        empty_because,
-        fewer,
-        rate_limit,
-        rate_measured,
-        measured_seconds,
-        seconds,
-        source,
-        tuple(_next(pipeline, now, first_due, seconds, source)),
-        rate_because,
+        messages=_to_send(pipeline),
+        dlq_empty_at=empty_at,
+        dlq_empty_because=empty_because,
+        fewer_a_second=fewer,
+        rate_limit=rate_limit,
+        rate_measured=figure.rate,
+        measured_seconds=figure.ran or (int(WINDOW.total_seconds()) if has_run else None),
+        seconds_to_expiry=seconds,
+        expires_in=source,
+        next=tuple(_next(pipeline, now, seconds, source)),
+        rate_because=rate_because,
     )
 
 
@@ -356,10 +339,8 @@ def rate_now(
 
 def _to_send(pipeline: PipelineStatus) -> int | None:
     """Letters of the DLQ and of the lane of delays; None if one of them could not be counted."""
-    if pipeline.dlq is None:
-        return None
     due = [lane.messages for lane in pipeline.waiting if is_of_delays(lane.waiting_for)]
-    if None in due:
+    if pipeline.dlq is None or None in due:
         return None
     return pipeline.dlq.total + sum(number or 0 for number in due)
 
@@ -375,33 +356,186 @@ def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None
 
 
 def _next(
-    pipeline: PipelineStatus,
-    now: datetime,
-    first_due: datetime | None,
-    expires: int | None,
-    source: str | None,
+    pipeline: PipelineStatus, now: datetime, expires: int | None, source: str | None
 ) -> Iterator[str]:
     stops = why_nothing_goes_back(pipeline, now)
-    in_dlq = pipeline.dlq
-    delayed = sum(lane.messages or 0 for lane in pipeline.waiting if is_of_delays(lane.waiting_for))
+    in_dlq = 0 if pipeline.dlq is None else pipeline.dlq.visible
+    delays = [lane for lane in pipeline.waiting if is_of_delays(lane.waiting_for)]
     if stops is not None:
         yield stops
-    elif in_dlq is not None and in_dlq.visible:
-        yield f"the next run judges {count(in_dlq.visible, 'message')} of the DLQ"
-    if delayed and stops is None:
+    elif in_dlq:
+        yield f"the next run judges {count(in_dlq, 'message')} of the DLQ"
+    if (delayed := sum(lane.messages or 0 for lane in delays)) and stops is None:
+        first = min((lane.first_due for lane in delays if lane.first_due is not None), default=None)
+        when = "in time" if first is None else "now" if first <= now else f"at {clock(first, now)}"
         letters = count(delayed, "delayed message")
-        when = (
-            "now"
-            if first_due is not None and first_due <= now
-            else f"at {clock(first_due, now)}"
-            if first_due is not None
-            else "in time"
-        )
         yield f"{letters} will be decided again when due, the first {when}"
     if expires is not None and source is not None:
         is_moved = pipeline.mode != Mode.OBSERVE and source != MAIN
         moves = "; a day before, the monitor moves it" if is_moved else ""
-        first = f"the first message of {source_name(source)}"
-        yield f"SQS deletes {first} in {duration(expires)}{moves}"
+        oldest = f"the first message of {source_name(source)}"
+        yield f"SQS deletes {oldest} in {duration(expires)}{moves}"
     if (parked := parked_messages(pipeline)) is not None:
         yield f"{parked.says()}: {parked.repair(pipeline=pipeline.name)}"
+
+
+# Cards: one for each trouble, with one command. What belongs to one page is one card, in the most
+# specific words, and a page that another one explains is named on its card.
+
+_OLD = (Alarm.DLQ_AGE, Alarm.MESSAGE_AGE)
+EXPLAINS: Mapping[Alarm, tuple[Alarm, ...]] = {
+    Alarm.REDRIVE_STALLED: (*_OLD, Alarm.DLQ_DEPTH, Alarm.MESSAGE_EXPIRY),
+    Alarm.CIRCUIT_TROUBLE: (*_OLD, Alarm.DLQ_DEPTH),
+    Alarm.DLQ_DEPTH: _OLD,
+    Alarm.MESSAGE_EXPIRY: _OLD,
+    Alarm.DLQ_AGE: (Alarm.MESSAGE_AGE,),
+}
+"""Pages that are no trouble of their own while another one rings."""
+
+_PAGES = {page.alarm: page for page in PIPELINE_PAGES}
+
+_HAVE_TROUBLES = {card.page for card in TROUBLES.values()}
+"""Pages whose troubles are in the catalogue: where none is seen, what rang is over."""
+
+_SILENT = (TroubleKind.WATCH_SILENT, TroubleKind.WATCH_NEVER_RAN)
+"""What rings because nothing is published: the watch cannot see it."""
+
+_UNTOLD = (*_SILENT, TroubleKind.UNREAD)
+"""With these, what is not seen can be there."""
+
+_ORDER = {kind: place for place, kind in enumerate(TroubleKind)}
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Something that needs a person, or is good to know."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    kind: Annotated[
+        str | None,
+        "which trouble it is, such as `router-down`: see the runbook; null if only an alarm is "
+        "known",
+    ]
+    says: Annotated[str, "a sentence for people"]
+    type: Annotated[str | None, "the command that ends it, or leads there; null if none does"] = (
+        None
+    )
+    page: Annotated[str | None, "the alarm that it is about; null if it is about none"] = None
+    alarm: Annotated[str | None, "the name of the alarm that rings for it; null if none does"] = (
+        None
+    )
+    needs_person: Annotated[
+        bool, "false if automation, or a person, has it in hand already: it is good to know"
+    ] = True
+
+    @property
+    def urgency(self) -> tuple[bool, int]:
+        """What rings comes first, then the order of the catalogue."""
+        return self.alarm is None, -1 if self.kind is None else _ORDER[TroubleKind(self.kind)]
+
+
+def cards(
+    app: str, pipeline: PipelineStatus, found: Iterable[Seen], now: datetime
+) -> Iterator[Attention]:
+    """What needs a person in a pipeline; an alarm that rings has its reason on its card.
+
+    `found` is what `dlq` has seen beside the watch.
+    """
+    rings: dict[Alarm, AlarmState] = {}
+    watch = [trouble.seen for trouble in pipeline.seen]
+    every = list(_seen_once(watch, found))
+    writer = _Cards(app, pipeline, now, every)
+    for alarm in pipeline.alarms:
+        name = alarm.name.rpartition("-")[2]
+        if name in _PAGES:
+            rings[Alarm(name)] = alarm
+        else:
+            yield writer.ringing(alarm)
+    silent = [each for each in every if each.kind in _SILENT]
+    called = {*rings, *(each.page for each in (*watch, *silent))}
+    explained: dict[Alarm, Alarm] = {}
+    for page, others in EXPLAINS.items():
+        for other in others if page in called else ():
+            explained.setdefault(other, page)
+    for each in every:
+        if each.page is None or each.page not in called:
+            yield writer.card(each)
+    for page in _ordered(called):
+        if page not in explained:
+            beside = [other for other in _ordered(called) if explained.get(other) is page]
+            group = shown(each for each in every if each.page is page)
+            yield writer.of_page(page, rings.get(page), group, beside)
+
+
+def _seen_once(watch: Iterable[Seen], found: Iterable[Seen]) -> Iterator[Seen]:
+    """Each trouble once, with the facts of both who have seen it."""
+    others = list(found)
+    for each in watch:
+        same = next((other for other in others if each.is_same(other)), None)
+        if same is not None:
+            others.remove(same)
+        facts = {} if same is None else same.facts
+        yield Seen(each.kind, {**each.facts, **facts}, each.since)
+    yield from others
+
+
+def _ordered(pages: Iterable[Alarm | None]) -> list[Alarm]:
+    named = set(pages)
+    return [page for page in Alarm if page in named]
+
+
+class _Cards:
+    """Writes the cards of one pipeline."""
+
+    def __init__(
+        self, app: str, pipeline: PipelineStatus, now: datetime, seen: Sequence[Seen]
+    ) -> None:
+        self._pipeline, self._now = pipeline, now
+        self._is_told = not any(each.kind in _UNTOLD for each in seen)
+        self._known: Mapping[str, Fact] = known_names(app, pipeline.name)
+
+    def card(self, seen: Seen, *, is_called: bool = False) -> Attention:
+        since = "" if seen.facts.get("began") else self._since(seen)
+        return Attention(
+            self._pipeline.name,
+            str(seen.kind),
+            f"{seen.says()}{since}",
+            seen.repair(**self._known),
+            None if seen.page is None else str(seen.page),
+            needs_person=is_called or not TROUBLES[seen.kind].by_itself,
+        )
+
+    def of_page(
+        self, page: Alarm, alarm: AlarmState | None, group: Sequence[Seen], beside: Sequence[Alarm]
+    ) -> Attention:
+        """The card of a page that rings or is about to, in the words of its first trouble."""
+        others = f" ({' and '.join(beside)} for the same reason)" if beside else ""
+        if alarm is None:
+            card = self.card(group[0], is_called=True)
+            return replace(card, says=f"{card.says}{others}")
+        card = self.ringing(alarm)
+        if not group and page in _HAVE_TROUBLES and self._is_told:
+            says = f"{card.says}: what it rang for is over, and it ends by itself"
+            return replace(card, says=says, page=str(page), needs_person=False)
+        why = f": {group[0].says()}" if group else ""
+        row = _PAGES[page]
+        is_observed = self._pipeline.mode == Mode.OBSERVE and row.observed is not None
+        line = row.observed if is_observed else row.repair
+        repair = group[0].repair(**self._known) if group else None
+        return replace(
+            card,
+            kind=str(group[0].kind) if group else None,
+            says=f"{card.says}{why}{others}",
+            type=repair or typed(str(line), self._known),
+            page=str(page),
+        )
+
+    def ringing(self, alarm: AlarmState) -> Attention:
+        """An alarm whose reason is not known; it may be one of your own."""
+        ago = duration((self._now - alarm.since).total_seconds())
+        says = f"{alarm.name} is in ALARM since {clock(alarm.since, self._now)}, {ago} ago"
+        return Attention(self._pipeline.name, None, says, alarm=alarm.name)
+
+    def _since(self, seen: Seen) -> str:
+        at = moment(seen.since) if seen.since else None
+        return "" if at is None else f" since {clock(at, self._now)}"

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from deadletter.contract import AUDIT, CHANGED_BY, CHANGES
 
-from . import endpoints
 from .audit import END
 from .rule_table import canonical, target
 from .words import moment
@@ -122,6 +121,8 @@ def _images(row: Row) -> Iterator[Mapping[str, Any] | None]:
 def _target(row: Row) -> str:
     """What a row of the history is about, as `dlq` names it."""
     if "endpoint" in row:
+        from . import endpoints
+
         return endpoints.target(str(row["endpoint"]))
     return target(str(row["rule_id"]))
 

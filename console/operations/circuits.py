@@ -261,7 +261,7 @@ def _known(breaker: DynamoDBBreaker, pipeline: str, key: str, *, new: bool = Fal
         return Circuit(key)
     raise Problem(
         f"Pipeline {pipeline} has no circuit {key!r}: {_known_keys(breaker, pipeline, key)} "
-        "To hold a key open before its first report, add --new to dlq circuit open.",
+        "To hold a key open before its first report, add --new.",
         Cause.ABSENT,
     )
 
@@ -381,7 +381,8 @@ def details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     if circuit.consumer_paused:
         yield "the consumer is paused; it is resumed when the circuit has closed"
     if circuit.state == "UNREADABLE":
-        yield "its record is malformed: dlq circuit release replaces it"
+        replaces = f"dlq circuit release {circuit.key} -p {circuit.pipeline}"
+        yield f"its record is malformed; this replaces it:\n{replaces}"
     if (totals := circuit.totals) is not None and totals.since is not None:
         yield (
             f"in all since {clock(totals.since, now)}: {totals.failed:,} of "
@@ -501,7 +502,7 @@ class CircuitHold:
         if until is not None and until - self.switch.now > LONGEST_HOLD:
             raise Problem(
                 f"An override ends within {LONGEST_HOLD.days} days. To hold a circuit open without "
-                "an end, use dlq circuit open --expires never: an alarm reminds you of it.",
+                "an end, open it with --expires never: an alarm reminds you of it.",
                 Cause.INPUT,
             )
         return replace(self, until=until, is_dated=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .adapter_errors import aws_errors
 from .problem import Cause, Problem
 
 if TYPE_CHECKING:
@@ -82,6 +83,28 @@ def reads_until(deadline: Deadline) -> Iterator[Start]:
     finally:
         for _ in range(threads):
             work.put(None)
+
+
+class Asking:
+    """Asks side by side; `lost` is what AWS refused or did not answer, in the order of waiting."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self.lost: list[tuple[str, Problem]] = []
+
+    def __call__(self, what: str, read: Callable[..., V], *given: Any) -> Callable[[], V | None]:
+        """Begin a read. What is returned waits for it; None if `what` is lost."""
+
+        def ask() -> V:
+            with aws_errors():
+                return read(*given)
+
+        pending = self._start(ask)
+        return lambda: self.wait(what, pending)
+
+    def wait(self, what: str, pending: Read[V]) -> V | None:
+        """The answer to a read that was begun elsewhere."""
+        return pending.result(lambda why: self.lost.append((what, why)))
 
 
 def _work_on(work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:

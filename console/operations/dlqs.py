@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.contract import FAILURE_CATEGORIES
 
 from .aws import Aws
-from .deadline import Deadline, reads_until
+from .deadline import Asking, Deadline, reads_until
 from .doctor_checks import backlog
 from .figures import oldest_ages
 from .problem import Cause, Problem
@@ -115,48 +114,21 @@ class Account:
 
 def read(session: Session) -> Account:
     """All queues of the account in this region, and how old the letters of its DLQs are."""
-    aws, unread = session.aws, list[str]()
+    aws = session.aws
     _ = aws.sqs, aws.cloudwatch  # made before there are threads
     with reads_until(Deadline(_PATIENCE)) as start:
+        ask = Asking(start)
         urls = start(partial(_urls, aws.sqs)).answer("The account's queues (SQS)")
-        reads = [(url, start(partial(deployed_queue, aws.sqs, url))) for url in urls[:MOST_QUEUES]]
-
-        def lost(what: str, why: Problem) -> None:
-            unread.append(f"{what} could not be read: {why.says}")
-
-        answers = [queue.result(partial(lost, f"queue {url}")) for url, queue in reads]
-        queues = {queue.arn: queue for queue in answers if queue is not None}
+        reads = [ask(f"queue {url}", deployed_queue, aws.sqs, url) for url in urls[:MOST_QUEUES]]
+        queues = {queue.arn: queue for read in reads if (queue := read()) is not None}
         names = {q.dlq_arn.rpartition(":")[2] for q in queues.values() if q.dlq_arn}
-        ages = start(partial(oldest_ages, aws.cloudwatch, sorted(names), session.now))
-        known = ages.result(partial(lost, "the ages of messages")) or {}
+        ages = ask("the ages of messages", oldest_ages, aws.cloudwatch, sorted(names), session.now)
+        known = ages() or {}
+    unread = [f"{what} could not be read: {why.says}" for what, why in ask.lost]
     return Account(queues, known, len(urls) <= MOST_QUEUES, unread)
 
 
-def inventory(
-    session: Session,
-    account: Account,
-    settings: CdkJson,
-    added: Sequence[Mapping[str, Any]] = (),
-    validated: bool | None = None,
-) -> Inventory:
-    """The DLQs of the account as the command answers them."""
-    named = settings.pipelines_by_dlq()
-    dlqs = [
-        _found(account, arn, [*named.get(arn, ()), *_names(added, arn)]) for arn in account.dlq_arns
-    ]
-    dlqs.sort(key=lambda dlq: (-(dlq.messages or 0), dlq.name))
-    aws = session.aws
-    return Inventory(
-        aws.account, aws.region, session.now, account.is_whole, dlqs, str(settings.path), added,
-        bool(added) and settings.has_sample, validated, account.unread,
-    )  # fmt: skip
-
-
-def _names(added: Sequence[Mapping[str, Any]], arn: str) -> list[str]:
-    return [entry["name"] for entry in added if entry["dlq"]["arn"] == arn]
-
-
-def _found(account: Account, arn: str, pipelines: Sequence[str]) -> FoundDlq:
+def _found(account: Account, arn: str, pipelines: Sequence[Mapping[str, Any]]) -> FoundDlq:
     queue, name = account.queues.get(arn), arn.rpartition(":")[2]
     messages, oldest = 0 if queue is None else queue.messages, account.ages.get(name)
     return FoundDlq(
@@ -168,18 +140,19 @@ def _found(account: Account, arn: str, pipelines: Sequence[str]) -> FoundDlq:
         retention=None if queue is None else queue.retention,
         encryption=None if queue is None else queue.encryption,
         fifo=name.endswith(".fifo"),
-        pipelines=pipelines,
+        pipelines=[str(each.get("name")) for each in pipelines if _dlq_of(each) == arn],
         backlog=backlog(messages, oldest),
     )
 
 
-def entries(aws: Aws, account: Account, dlq_arn: str) -> Sequence[Mapping[str, Any]]:
-    """The pipelines that a DLQ becomes: one for each of its sources, in mode observe."""
-    mains = account.mains_of(dlq_arn)
-    return [_entry(aws, main, dlq_arn) for main in mains]
+def _dlq_of(pipeline: Mapping[str, Any]) -> object:
+    """The ARN of the DLQ of an entry, whoever wrote it; None if it names none."""
+    dlq = pipeline.get("dlq")
+    return dlq.get("arn") if isinstance(dlq, dict) else None
 
 
 def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str) -> Mapping[str, Any]:
+    """The pipeline that a DLQ becomes for one of its sources, in mode observe."""
     return {
         "name": pipeline_name(main.name),
         # It decides and reports, and moves nothing, until a person has read what it found.
@@ -194,19 +167,13 @@ def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str) -> Mapping[str, Any]:
 
 
 def _consumer(functions: LambdaClient, main: DeployedQueue) -> object:
-    answer = functions.list_event_source_mappings(EventSourceArn=main.arn)
-    mappings = answer["EventSourceMappings"]
-    if len(mappings) != 1:
-        return "none"
-    (mapping,) = mappings
-    arn = mapping["FunctionArn"]
-    configuration = functions.get_function_configuration(FunctionName=arn)
-    return {
-        "kind": "function",
-        "function_arn": arn,
-        "timeout": configuration["Timeout"],
-        "mapping_id": mapping["UUID"],
-    }
+    match functions.list_event_source_mappings(EventSourceArn=main.arn)["EventSourceMappings"]:
+        case [mapping]:
+            arn, id_ = mapping["FunctionArn"], mapping["UUID"]
+            timeout = functions.get_function_configuration(FunctionName=arn)["Timeout"]
+            kind = {"kind": "function", "function_arn": arn}
+            return {**kind, "timeout": timeout, "mapping_id": id_}
+    return "none"
 
 
 def pipeline_name(queue: str) -> str:
@@ -240,24 +207,10 @@ class CdkJson:
     def pipelines(self) -> Sequence[Mapping[str, Any]]:
         """The pipelines that it holds."""
         listed = self._context.get("pipelines", [])
-        if not isinstance(listed, list) or not all(
-            isinstance(pipeline, dict) for pipeline in listed
-        ):
-            raise Problem(
-                f"{self.path}: context.pipelines is not a list of objects; repair it first.",
-                Cause.INPUT,
-            )
-        return listed
-
-    def pipelines_by_dlq(self) -> Mapping[str, Sequence[str]]:
-        """The names of its pipelines, by the ARN of their DLQ."""
-        named: dict[str, list[str]] = defaultdict(list)
-        for pipeline in self.pipelines:
-            dlq = pipeline.get("dlq")
-            arn = dlq.get("arn") if isinstance(dlq, dict) else None
-            if arn is not None:
-                named[str(arn)].append(str(pipeline.get("name")))
-        return named
+        if isinstance(listed, list) and all(isinstance(each, dict) for each in listed):
+            return listed
+        says = f"{self.path}: context.pipelines is not a list of objects; repair it first."
+        raise Problem(says, Cause.INPUT)
 
     @property
     def has_sample(self) -> bool:
@@ -405,12 +358,11 @@ def _chosen(
     for name in dict.fromkeys(names):
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
-            raise Problem(
-                f"{name} is no DLQ of this account and region: it has {listed}.", Cause.ABSENT
-            )
-        for entry in entries(session.aws, account, known[name]):
-            settings.check(entry)
-            chosen.append(entry)
+            says = f"{name} is no DLQ of this account and region: it has {listed}."
+            raise Problem(says, Cause.ABSENT)
+        for main in account.mains_of(known[name]):
+            chosen.append(_entry(session.aws, main, known[name]))
+            settings.check(chosen[-1])
     return chosen
 
 
@@ -422,9 +374,23 @@ def _question(plan: InitPlan) -> Iterator[str]:
 
 
 def _commit(session: Session, plan: InitPlan, _: str) -> Inventory:
+    account, settings, aws = plan.account, plan.settings, session.aws
+    pipelines = [*settings.pipelines, *plan.added]
     if plan.added:
-        plan.settings.write(plan.content)
-    return inventory(session, plan.account, plan.settings, plan.added, plan.validated)
+        settings.write(plan.content)
+    dlqs = [_found(account, arn, pipelines) for arn in account.dlq_arns]
+    return Inventory(
+        account=aws.account,
+        region=aws.region,
+        at=session.now,
+        is_whole=account.is_whole,
+        dlqs=sorted(dlqs, key=lambda dlq: (-(dlq.messages or 0), dlq.name)),
+        file=str(settings.path),
+        added=plan.added,
+        sample_removed=bool(plan.added) and settings.has_sample,
+        validated=plan.validated,
+        unread=account.unread,
+    )
 
 
 VERB = Verb(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.contract import pipeline_prefix
 
 from . import pager, removal
-from .aws import Aws, Read, Start
+from .app import App, DeployedPipeline
+from .aws import Aws
 from .circuits import own_and_troubled
-from .deadline import Deadline, reads_until
+from .deadline import Asking, Deadline, reads_until
 from .doctor_checks import (
     Examined,
     QueueAlarm,
     QueueConsumer,
+    QueueFault,
     QueueMapping,
     backlog,
     findings,
 )
-from .faults import QueueFault
-from .figures import oldest_ages
-from .key_policy import KeyUse, key_uses, read_key, read_topic_key
+from .figures import alarms, oldest_ages
+from .key_policy import key_uses, read_key, read_topic_key
 from .pager import PagerTest
 from .problem import Cause, Problem
 from .queue import DeployedQueue, bare_queue, deployed_queue
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
-    from deadletter.circuit.state import Circuit
 
 # Seconds for all questions: twenty services and queues answer in two.
 _PATIENCE = 30.0
@@ -135,8 +135,10 @@ def read(session: Session, request: DoctorRequest) -> Examination:
         return _answer(session, removal=removal.read(session, request.name))
     session.say("Examining")
     if is_queue:
-        return _examine(session, bare_queue(session, queue).url, account=True)
-    return _examine_pipeline(session, request.name)
+        return _examine(session, bare_queue(session, queue).url)
+    app = session.app()
+    pipeline = app.pipeline(request.name)
+    return _examine(session, pipeline.main_url, app, pipeline)
 
 
 def _answer(session: Session, **facts: Any) -> Examination:
@@ -144,131 +146,95 @@ def _answer(session: Session, **facts: Any) -> Examination:
     return Examination(account=aws.account, region=aws.region, at=session.now, **facts)
 
 
-def _examine_pipeline(session: Session, name: str | None) -> Examination:
-    """Examines the queues of a deployed pipeline, with what the app's policies allow to read."""
-    app = session.app()
-    pipeline = app.pipeline(name)
-    consumer = pipeline.consumer_function.rpartition(":function:")[2]
-    return _examine(
-        session,
-        pipeline.main_url,
-        topic=app.alarm_topic,
-        consumer=consumer,
-        drained=pipeline.dlq_url.rpartition("/")[2],
-        dispatcher=f"{pipeline_prefix(app.name, pipeline.name)}consumer",
-        granted=pipeline.keys,
-        circuits=partial(own_and_troubled, session, app, pipeline),
-        mode=pipeline.mode,
-        app_name=app.name,
-    )
-
-
 def _examine(
-    session: Session,
-    url: str,
-    *,
-    account: bool = False,
-    topic: str = "",
-    consumer: str = "",
-    drained: str = "",
-    dispatcher: str = "",
-    granted: Sequence[str] | None = None,
-    circuits: Callable[[], Sequence[Circuit]] = tuple,
-    mode: str = "",
-    app_name: str = "",
+    session: Session, url: str, app: App | None = None, pipeline: DeployedPipeline | None = None
 ) -> Examination:
-    aws, unchecked = session.aws, dict[str, str]()
+    """Examines a queue and what is around it; one of no pipeline in all of the account.
+
+    Of a pipeline only what the app's policies allow is read.
+    """
+    aws = session.aws
     # Made before there are threads.
     _ = aws.dynamodb, aws.sqs, aws.functions, aws.cloudwatch, aws.kms, aws.sns, aws.events, aws.sts
-
-    def lost(what: str, why: Problem) -> None:
-        unchecked[what] = why.says
-
     with reads_until(Deadline(_PATIENCE)) as start:
+        ask = Asking(start)
         given = start(partial(deployed_queue, aws.sqs, url)).answer("The queue's attributes (SQS)")
-        mains, dlq = _family(aws, start, given, lost, is_main=bool(drained))
+        mains, dlq = _family(aws, ask, given, is_main=pipeline is not None)
         queues = [*mains, *([dlq] if dlq else [])]
-        pauses = start(partial(_paused_mappings, circuits))
-        mappings = {
-            queue.arn: start(partial(_mappings, aws.functions, queue.arn)) for queue in queues
+        reads = {
+            queue.arn: ask("event source mappings", _mappings, aws.functions, queue.arn)
+            for queue in queues
         }
         keys = {
-            key: start(partial(read_key, aws.kms, key))
+            key: ask(f"key {key}", read_key, aws.kms, key)
             for key in {queue.key for queue in queues if queue.key}
             if not key.startswith("alias/aws/")
         }
-        alarms = start(partial(_alarms, aws.cloudwatch, {queue.name for queue in queues}))
-        topic_key = start(partial(read_topic_key, aws.sns, aws.kms, topic)) if topic else None
-        app_key = start(partial(read_key, aws.kms, granted[0])) if granted else None
-        dlq_name = "" if dlq is None else dlq.name
+        ringing = ask("alarms", _alarms, aws.cloudwatch, {queue.name for queue in queues})
         ages = None
         if dlq is not None and backlog(dlq.messages, None):
-            ages = start(partial(oldest_ages, aws.cloudwatch, [dlq_name], session.now))
-        uses = _other_uses(aws, start, dlq) if account else {}
-        known = {
-            arn: read.result(partial(lost, "event source mappings")) or ()
-            for arn, read in mappings.items()
+            ages = ask("the age of messages", oldest_ages, aws.cloudwatch, [dlq.name], session.now)
+        uses = () if pipeline is not None or dlq is None else _other_uses(aws, ask, dlq.arn)
+        of_app: Mapping[str, Any] = {}
+        paused: set[str] = set()
+        if app is not None and pipeline is not None:
+            circuits = ask("circuits", own_and_troubled, session, app, pipeline)
+            of_app = _of_app(aws, ask, app, pipeline)
+            paused = {each.paused.mapping for each in circuits() or () if each.paused is not None}
+        mappings = {
+            arn: [replace(each, is_paused=each.uuid in paused or each.is_paused) for each in found]
+            for arn, read in reads.items()
+            for found in [read() or ()]
         }
-        paused = pauses.result(partial(lost, "circuits")) or ()
-        known = {arn: [_with_pause(each, paused) for each in found] for arn, found in known.items()}
-        names = {mapping.function for found in known.values() for mapping in found}
-        # The app's own: synth has checked its time-out against the queue.
-        names.discard(dispatcher)
+        names = {mapping.function for found in mappings.values() for mapping in found}
+        if app is not None and pipeline is not None:
+            # The app's own: synth has checked its time-out against the queue.
+            names.discard(f"{pipeline_prefix(app.name, pipeline.name)}consumer")
+            names |= {pipeline.consumer_function.rpartition(":function:")[2]} - {""}
         functions = {
-            name: start(partial(_consumer, aws.functions, name))
-            for name in {*names, *({consumer} if consumer else ())}
+            name: ask(f"function {name}", _consumer, aws.functions, name) for name in names
         }
-        consumers = {
-            name: read.result(partial(lost, f"function {name}")) for name, read in functions.items()
-        }
-        known_ages = ages.result(partial(lost, "the age of messages")) if ages else None
         facts = Examined(
             mains=mains,
             dlq=dlq,
             region=aws.region,
-            mappings=known,
-            consumers={name: function for name, function in consumers.items() if function},
-            alarms=alarms.result(partial(lost, "alarms")) or (),
-            keys={
-                key: found
-                for key, read in keys.items()
-                if (found := read.result(partial(lost, f"key {key}"))) is not None
-            },
-            uses=[
-                use for what, read in uses.items() for use in read.result(partial(lost, what)) or ()
-            ],
-            topic=topic,
-            drained=drained,
-            granted=granted,
-            key_uses=_key_uses(aws, app_name),
-            topic_key=topic_key.result(partial(lost, "the topic's key")) if topic_key else None,
-            app_key=app_key.result(partial(lost, "the app's key")) if app_key else None,
-            mode=mode,
-            oldest=known_ages.get(dlq_name) if known_ages else None,
+            mappings=mappings,
+            consumers={name: found for name, read in functions.items() if (found := read())},
+            alarms=ringing() or (),
+            keys={key: known for key, read in keys.items() if (known := read()) is not None},
+            uses=[use for read in uses for use in read() or ()],
+            oldest=None if ages is None or dlq is None else (ages() or {}).get(dlq.name),
+            **of_app,
         )
     return _answer(
         session,
         dlq=None if dlq is None else dlq.name,
         mains=[main.name for main in mains],
         findings=findings(facts),
-        asked_account=account,
-        unchecked=[f"{what}: {why}" for what, why in unchecked.items()],
+        asked_account=pipeline is None,
+        unchecked=[f"{what}: {why}" for what, why in {w: p.says for w, p in ask.lost}.items()],
     )
 
 
-def _key_uses(aws: Aws, app: str) -> Mapping[str, KeyUse]:
-    """Who uses the keys of an app; empty without one."""
-    if not app:
-        return {}
-    partition = aws.caller.split(":")[1]
-    return key_uses(app, partition=partition, region=aws.region, account=aws.account)
-
-
-Lost = Callable[[str, Problem], None]
+def _of_app(aws: Aws, ask: Asking, app: App, pipeline: DeployedPipeline) -> Mapping[str, Any]:
+    """What is known of a queue of a pipeline, and of no other."""
+    topic, keys = app.alarm_topic, pipeline.keys
+    topic_key = ask("the topic's key", read_topic_key, aws.sns, aws.kms, topic) if topic else None
+    app_key = ask("the app's key", read_key, aws.kms, keys[0]) if keys else None
+    at = {"partition": aws.caller.split(":")[1], "region": aws.region, "account": aws.account}
+    return {
+        "topic": topic,
+        "drained": pipeline.dlq_url.rpartition("/")[2],
+        "granted": keys,
+        "mode": pipeline.mode,
+        "key_uses": key_uses(app.name, **at),
+        "topic_key": topic_key and topic_key(),
+        "app_key": app_key and app_key(),
+    }
 
 
 def _family(
-    aws: Aws, start: Start, given: DeployedQueue, lost: Lost, *, is_main: bool
+    aws: Aws, ask: Asking, given: DeployedQueue, *, is_main: bool
 ) -> tuple[Sequence[DeployedQueue], DeployedQueue | None]:
     """The queues that share a DLQ with the given one, or that have it as theirs, and the DLQ.
 
@@ -277,26 +243,20 @@ def _family(
     if given.dlq_arn is None:
         if is_main:
             return [given], None
-        mains = _sources(aws, start, given.url, lost)
+        mains = _sources(aws, ask, given.url)
         # Without a source it is a DLQ only if it says so.
-        alone = not mains and given.allowed_sources is None and not _named_as_dlq(given.name)
+        says_so = any(word in given.name.lower() for word in ("dlq", "dead", "failed", "error"))
+        alone = not mains and given.allowed_sources is None and not says_so
         return ([given], None) if alone else (mains, given)
-    named = partial(_named, aws.sqs, given.dlq_arn, beside=given)
-    dlq = start(named).result(partial(lost, "the DLQ"))
-    mains = () if dlq is None else _sources(aws, start, dlq.url, lost)
-    others = [main for main in mains if main.arn != given.arn]
-    return [given, *others], dlq
+    dlq = ask("the DLQ", _named, aws.sqs, given.dlq_arn, given)()
+    mains = () if dlq is None else _sources(aws, ask, dlq.url)
+    return [given, *(main for main in mains if main.arn != given.arn)], dlq
 
 
-def _named_as_dlq(name: str) -> bool:
-    return any(word in name.lower() for word in ("dlq", "dead", "failed", "error"))
-
-
-def _sources(aws: Aws, start: Start, url: str, lost: Lost) -> Sequence[DeployedQueue]:
-    found = start(partial(_source_urls, aws.sqs, url)).result(partial(lost, "the DLQ's sources"))
-    reads = [start(partial(deployed_queue, aws.sqs, source)) for source in found or ()]
-    answers = [read.result(partial(lost, "a source of the DLQ")) for read in reads]
-    return [queue for queue in answers if queue is not None]
+def _sources(aws: Aws, ask: Asking, url: str) -> Sequence[DeployedQueue]:
+    urls = ask("the DLQ's sources", _source_urls, aws.sqs, url)() or ()
+    reads = [ask("a source of the DLQ", deployed_queue, aws.sqs, source) for source in urls]
+    return [queue for read in reads if (queue := read()) is not None]
 
 
 def _source_urls(sqs: SQSClient, url: str) -> Sequence[str]:
@@ -304,7 +264,7 @@ def _source_urls(sqs: SQSClient, url: str) -> Sequence[str]:
     return [source for page in pages for source in page["queueUrls"]][:_MOST_MAINS]
 
 
-def _named(sqs: SQSClient, arn: str, *, beside: DeployedQueue) -> DeployedQueue:
+def _named(sqs: SQSClient, arn: str, beside: DeployedQueue) -> DeployedQueue:
     """The queue of this ARN. One of the same account has the same URL but for the name."""
     owner, _, name = arn.rpartition(":")
     if owner == beside.arn.rpartition(":")[0]:
@@ -317,15 +277,6 @@ def _named(sqs: SQSClient, arn: str, *, beside: DeployedQueue) -> DeployedQueue:
 def _mappings(functions: LambdaClient, arn: str) -> Sequence[QueueMapping]:
     pages = functions.get_paginator("list_event_source_mappings").paginate(EventSourceArn=arn)
     return [_mapping(functions, row) for page in pages for row in page["EventSourceMappings"]]
-
-
-def _paused_mappings(circuits: Callable[[], Sequence[Circuit]]) -> Sequence[str]:
-    """The ids of the mappings that circuits have paused, by their rows."""
-    return [circuit.paused.mapping for circuit in circuits() if circuit.paused is not None]
-
-
-def _with_pause(mapping: QueueMapping, paused: Sequence[str]) -> QueueMapping:
-    return replace(mapping, is_paused=True) if mapping.uuid in paused else mapping
 
 
 def _has_pause_tag(functions: LambdaClient, row: Mapping[str, Any]) -> bool | None:
@@ -367,10 +318,8 @@ def _consumer(functions: LambdaClient, name: str) -> QueueConsumer:
     )
 
 
-def _alarms(cloudwatch: CloudWatchClient, queues: Iterable[str]) -> Sequence[QueueAlarm]:
+def _alarms(cloudwatch: CloudWatchClient, queues: Collection[str]) -> Sequence[QueueAlarm]:
     """The alarms on metrics of these queues."""
-    pages = cloudwatch.get_paginator("describe_alarms").paginate(AlarmTypes=["MetricAlarm"])
-    wanted = set(queues)
     return [
         QueueAlarm(
             alarm["AlarmName"],
@@ -379,10 +328,9 @@ def _alarms(cloudwatch: CloudWatchClient, queues: Iterable[str]) -> Sequence[Que
             tuple(alarm.get("AlarmActions", ())),
             alarm.get("ActionsEnabled", True),
         )
-        for page in pages
-        for alarm in page.get("MetricAlarms", ())
+        for alarm in alarms(cloudwatch)
         for metric, queue in _watched(alarm)
-        if queue in wanted
+        if queue in queues
     ]
 
 
@@ -397,42 +345,32 @@ def _watched(alarm: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
                 yield metric["MetricName"], dimension["Value"]
 
 
-def _other_uses(
-    aws: Aws, start: Start, dlq: DeployedQueue | None
-) -> Mapping[str, Read[Sequence[str]]]:
-    """Other services that send what they could not deliver to the DLQ, by what is asked."""
-    if dlq is None:
-        return {}
-    return {
-        f"the first {_MOST_USES} {what}": start(uses)
-        for what, uses in (
-            ("Lambda functions", partial(_function_uses, aws.functions, dlq.arn)),
-            ("SNS subscriptions", partial(_subscription_uses, aws.sns, dlq.arn)),
-            ("EventBridge rules", partial(_rule_uses, aws.events, dlq.arn)),
-        )
-    }
-
-
-# Lambda, SNS and EventBridge have DLQs of their own: what lies there was in no main queue.
+def _other_uses(aws: Aws, ask: Asking, arn: str) -> Sequence[Callable[[], Sequence[str] | None]]:
+    """Other services that send what they could not deliver to a DLQ: it was in no main queue."""
+    first = f"the first {_MOST_USES}"
+    return [
+        ask(f"{first} Lambda functions", _function_uses, aws.functions, arn),
+        ask(f"{first} SNS subscriptions", _subscription_uses, aws.sns, arn),
+        ask(f"{first} EventBridge rules", _rule_uses, aws.events, arn),
+    ]
 
 
 def _function_uses(functions: LambdaClient, arn: str) -> Sequence[str]:
     """The functions that send failed asynchronous invocations to the queue, in words."""
-    return list(_functions_with(functions, arn))
-
-
-def _functions_with(functions: LambdaClient, arn: str) -> Iterator[str]:
     pages = functions.get_paginator("list_functions").paginate()
     rows = (row for page in pages for row in page["Functions"])
+    found = []
     for row in islice(rows, _MOST_USES):
         name = row["FunctionName"]
         if row.get("DeadLetterConfig", {}).get("TargetArn") == arn:
-            yield f"the DLQ of asynchronous invocations of Lambda function {name}"
+            found.append(f"the DLQ of asynchronous invocations of Lambda function {name}")
         answer = functions.list_function_event_invoke_configs(FunctionName=name)
-        for config in answer.get("FunctionEventInvokeConfigs", ()):
-            destination = config.get("DestinationConfig", {}).get("OnFailure", {})
-            if destination.get("Destination") == arn:
-                yield f"the on-failure destination of Lambda function {name}"
+        found += [
+            f"the on-failure destination of Lambda function {name}"
+            for config in answer.get("FunctionEventInvokeConfigs", ())
+            if config.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination") == arn
+        ]
+    return found
 
 
 def _subscription_uses(sns: SNSClient, arn: str) -> Sequence[str]:

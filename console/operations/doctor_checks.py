@@ -8,16 +8,198 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from shlex import quote
-from typing import Any
+from typing import Annotated, Any
 
 from deadletter.contract import DAY, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY
+from deadletter.signals.troubles import worded
 
-from .faults import ERROR, NOTE, WARNING, DoctorFault, QueueFault
 from .key_policy import EncryptionKey, KeyUse, troubles
 from .queue import NONE, DeployedQueue
 from .words import duration
+
+ERROR, WARNING, NOTE = "ERROR", "WARNING", "NOTE"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFault:
+    """Something wrong with a queue, its consumer or its alarms."""
+
+    level: Annotated[
+        str, "ERROR (messages get lost or fail needlessly), WARNING, or NOTE (good to know)"
+    ]
+    check: Annotated[str, "name of the fault, such as `no-dlq`"]
+    subject: Annotated[str, "the queue, function or alarm"]
+    says: Annotated[str, "what is wrong, and what follows from it"]
+    fix: Annotated[str | None, "a command that repairs it; null if a person has to choose"]
+    before: Annotated[
+        str | None, "what the fix deletes or leaves behind: read it first; null if nothing"
+    ] = None
+
+
+_FOREVER = ": a message that always fails is received again and again until it expires after {kept}"
+_DISABLED = "the event source mapping that reads {queue} is disabled: no message is consumed; "
+
+
+def _error(says: str, costs: str = "") -> tuple[str, str, str]:
+    return ERROR, says, costs
+
+
+def _warning(says: str, costs: str = "") -> tuple[str, str, str]:
+    return WARNING, says, costs
+
+
+def _note(says: str, costs: str = "") -> tuple[str, str, str]:
+    return NOTE, says, costs
+
+
+class DoctorFault(Enum):
+    """A fault: its level, what it says with facts in braces, and what its fix costs."""
+
+    NO_DLQ = _error(f"it has no DLQ{_FOREVER}")
+    NONE_NAMED = _error(f"it names no DLQ, and the pipeline drains {{drained}}{_FOREVER}")
+    DLQ_MISSING = _error(
+        "its DLQ {dlq} is missing, or belongs to another account: a message that fails stays in the"
+        " queue until it expires after {kept}"
+    )
+    NOT_ALLOWED = _error("its redrive allow policy does not name {main}: SQS moves nothing there")
+    ANOTHER_DLQ = _error(
+        "its messages die into {dlq}, and the pipeline drains {drained}: none is re-driven; name"
+        " the right one in the settings and deploy, or repair the queue",
+        "the messages in {dlq} stay there, and SQS deletes them when they expire",
+    )
+    FEW_RECEIVES = _warning(
+        "maxReceiveCount is {receives}: a throttled or restarted consumer is enough to dead-letter"
+        " a good message; allowed are 1 to 1,000, {best} is usual"
+    )
+    SHORT_RETENTION = _error(
+        "it keeps a message for {kept}, {main} for {main_kept}, and both count from the first send:"
+        " a message that dies late is deleted as it arrives",
+        "SQS at once deletes the messages of {main} that are older than {shorter}; it holds about"
+        " {messages:message}, and its metric ApproximateAgeOfOldestMessage says how old they are",
+    )
+    WHOLE_BATCHES = _error(
+        "one failed message fails its whole batch of up to {batch}: good messages are processed"
+        " again and dead-lettered with it; the function must then return batchItemFailures, which"
+        " the consumer library does"
+    )
+    PROVISIONED = _note(
+        "the mapping of {queue} is in provisioned mode: at least {pollers} pollers are paid for"
+        " each hour, and maximum concurrency can't be set; a circuit that closes ramps the pollers"
+        " instead"
+    )
+    NO_CONCURRENCY = _note(
+        "the mapping of {queue} has none: while a dependency comes back or throttles, messages that"
+        " have to wait are given back, as functions that wait could take all that the account may"
+        " run at once. With one they wait there, and come sooner"
+    )
+    PAUSED = _warning(
+        f"{_DISABLED}a circuit of deadletter has paused it and enables it again when it closes, so"
+        " leave it: live messages would reach a dependency that is down; the list of"
+        " circuits says which"
+    )
+    PERHAPS_PAUSED = _warning(
+        f"{_DISABLED}whether a circuit of deadletter has paused it could not be read:"
+        " see the list of circuits, and enable it only if none has"
+    )
+    DISABLED = _warning(f"{_DISABLED}no circuit of deadletter has paused it")
+    ISOLATED = _error(
+        "it is in tenant isolation mode, in which Lambda takes no event source mapping: no queue"
+        " reaches it, and the mode can't be left; use a function without it"
+    )
+    SHORT_VISIBILITY = _warning(
+        "it hides a message for {hidden}, and {function} may run for {timeout}: AWS asks for"
+        " {asked} times the time-out, or a message is processed twice and dies early"
+    )
+    DLQ_OF_DLQ = _error(
+        "it has a DLQ of its own, {dlq}: each look counts as a receive, so {looks:look} move a"
+        " message out of it"
+    )
+    SHARED_DLQ = _warning(
+        "{queues} queues share it: {names}. A message does not say which consumer failed, and an"
+        " alarm not which team; give each queue its own, and move what is in it",
+        "the messages in {dlq} stay there, and a pipeline of {others} re-drives none from a new DLQ"
+        " until its settings name that one and are deployed",
+    )
+    CONSUMED = _warning(
+        "function {function} consumes it: messages disappear before a person or the automatic"
+        " retry sees them"
+    )
+    OTHER_KIND = _warning(
+        "it is also {use}: such a message was never in {mains} and has another shape, so it can't"
+        " be re-driven; give that a queue of its own"
+    )
+    NO_SOURCE = _note(
+        "no queue of this account and region names it as its DLQ: nothing can be re-driven out of"
+        " it[, unless {unless}]"
+    )
+    UNENCRYPTED = _warning("its messages are not encrypted at rest")
+    NO_TLS = _warning("its policy does not refuse calls without TLS (aws:SecureTransport)")
+    MANAGED_KEY = _warning(
+        "it is encrypted with {key}, whose policy can't be changed: SNS, EventBridge and other"
+        " accounts can't send to it; SSE-SQS has no such limit and costs nothing"
+    )
+    KEY_DISABLED = _error("its key {key} is disabled: no message can be sent or received")
+    KEY_UNKNOWN = _error(
+        "the pipeline does not know its key {key}: no function of the pipeline may use it, and what"
+        " was sent to the queue stays under it in the DLQ too; {remedy}"
+    )
+    KEY_CLOSED = _warning(
+        "the policy of its key {key} does not let IAM policies decide: each role that sends"
+        " (kms:GenerateDataKey, kms:Decrypt) or receives (kms:Decrypt), the automatic retry too,"
+        " has to stand in the key's own policy"
+    )
+    PAGER_KEY = _error("alarms [{may} ]reach no one, and no error is shown: {why}")
+    LOGS_KEY = _error(
+        "a deployment that makes a log group fails, and logs may not be written[ ({maybe})]: {why}"
+    )
+    TOPIC_KEY = _note(
+        "a queue under this key that subscribes to the topic gets no pages[ ({maybe})]: {why}"
+    )
+    BLIND_ALARM = _error(
+        "it watches {metric}, which does not count messages that SQS moves into a DLQ: it never"
+        " rings"
+    )
+    ACTIONS_OFF = _warning("its actions are disabled: it rings and calls no person")
+    NO_ACTION = _warning(
+        "it has no action: it rings and calls no person; put it again with --alarm-actions and the"
+        " ARN of a topic"
+    )
+    NO_ALARM = _warning("no alarm looks at its depth or age: messages expire unseen after {kept}")
+    DEEP_DLQ = _note(
+        "it holds about {messages:message}[, the oldest {age} old]. In mode observe they stay. In"
+        " mode enforce all that may succeed go back to the main queue: {steps} of them in the first"
+        " runs, then as many as the consumer takes. Look first at what they are"
+    )
+
+    def __init__(self, level: str, words: str, costs: str) -> None:
+        self.level, self.words, self.costs = level, words, costs
+
+    @property
+    def check(self) -> str:
+        """Its name, as `--json` has it."""
+        return self.name.lower().replace("_", "-")
+
+    def says(self, **facts: str | float) -> str:
+        """What is wrong."""
+        return worded(self.words, facts)
+
+    def of(
+        self,
+        subject: str,
+        fix: str | None,
+        *,
+        level: str | None = None,
+        costs: bool = True,
+        **facts: str | float,
+    ) -> QueueFault:
+        """The fault of one queue, function or alarm; without `costs` its fix is harmless."""
+        before = worded(self.costs, facts) if costs and self.costs else None
+        says = self.says(**facts)
+        return QueueFault(level or self.level, self.check, subject, says, fix, before)
+
 
 LONGEST_RETENTION = 14 * DAY
 SHORTER_RETENTION = 4 * DAY
@@ -104,24 +286,8 @@ class Examined:
 
 def findings(facts: Examined) -> Sequence[QueueFault]:
     """All that is wrong, the worst first."""
-    found = list(_all(facts))
+    found = _Checks(facts).all()
     return sorted(found, key=lambda finding: (ERROR, WARNING, NOTE).index(finding.level))
-
-
-def _all(facts: Examined) -> Iterator[QueueFault]:
-    for main in facts.mains:
-        yield from _redrive_policy(main, facts)
-        yield from _retention(main, facts)
-        yield from _consumer(main, facts)
-        yield from _safety(main, facts)
-    yield from _isolation(facts)
-    if (dlq := facts.dlq) is not None:
-        yield from _dead_letters(dlq, facts)
-        yield from _safety(dlq, facts)
-        yield from _alarms(dlq, facts)
-        yield from _depth(dlq, facts)
-    yield from _pager(facts)
-    yield from _app_key(facts)
 
 
 def backlog(messages: int, oldest: int | None) -> str | None:
@@ -131,360 +297,309 @@ def backlog(messages: int, oldest: int | None) -> str | None:
     """
     if messages <= MANY:
         return None
-    age = "" if oldest is None else duration(oldest)
-    return DoctorFault.DEEP_DLQ.says(
-        messages=messages, age=age, steps=", ".join(map(str, FIRST_STEPS))
-    )
+    age, steps = "" if oldest is None else duration(oldest), ", ".join(map(str, FIRST_STEPS))
+    return DoctorFault.DEEP_DLQ.says(messages=messages, age=age, steps=steps)
 
 
-def _depth(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
-    says = backlog(dlq.messages, facts.oldest)
-    # In enforce it has happened.
-    if says is not None and facts.mode != Mode.ENFORCE:
-        groups = f"dlq groups --look --in queue:{quote(dlq.name)} --region {facts.region}"
-        deep = DoctorFault.DEEP_DLQ
-        yield QueueFault(deep.level, deep.check, dlq.name, says, groups)
+class _Checks:
+    """The checks of what was examined; each yields its faults with their fixes."""
 
+    def __init__(self, facts: Examined) -> None:
+        self._facts, self._region = facts, f"--region {facts.region}"
 
-def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
-    # The other queues that share its DLQ can be those of other pipelines.
-    drained = facts.drained if main is facts.mains[0] else ""
-    kept = duration(main.retention)
-    if main.dlq_arn is None and drained:
-        fix = _set_drained(main, facts)
-        yield DoctorFault.NONE_NAMED.of(main.name, fix, drained=drained, kept=kept)
-        return
-    if main.dlq_arn is None:
-        fix = f"{_create_dlq(main, facts)} && " + _set(
-            main, facts, RedrivePolicy=_redrive(_dlq_arn(main), BEST_RECEIVES)
-        )
-        yield DoctorFault.NO_DLQ.of(main.name, fix, kept=kept)
-        return
-    if facts.dlq is None:
-        is_other = drained and main.dlq_arn != _sibling_arn(main, drained)
-        repaired = _set_drained(main, facts) if is_other else None
-        yield DoctorFault.DLQ_MISSING.of(main.name, repaired, dlq=main.dlq_arn, kept=kept)
-    elif facts.dlq.allowed_sources is not None and main.arn not in facts.dlq.allowed_sources:
-        allowed = [*facts.dlq.allowed_sources, main.arn]
-        policy = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": allowed})
-        fix = _set(facts.dlq, facts, RedriveAllowPolicy=policy)
-        yield DoctorFault.NOT_ALLOWED.of(facts.dlq.name, fix, main=main.name)
-    if drained and facts.dlq is not None and facts.dlq.name != drained:
-        fix = _set_drained(main, facts)
-        yield DoctorFault.ANOTHER_DLQ.of(main.name, fix, dlq=facts.dlq.name, drained=drained)
-    receives = main.max_receive_count
-    if receives is not None and receives < FEWEST_RECEIVES:
-        # Typed after the fix of ANOTHER_DLQ, it must not undo it.
-        fix = (
-            _set_drained(main, facts)
-            if drained
-            else _set(main, facts, RedrivePolicy=_redrive(main.dlq_arn, BEST_RECEIVES))
-        )
-        level = ERROR if receives == 1 else WARNING
-        yield DoctorFault.FEW_RECEIVES.of(
-            main.name, fix, level=level, receives=receives, best=BEST_RECEIVES
-        )
+    def all(self) -> Iterator[QueueFault]:
+        facts = self._facts
+        for main in facts.mains:
+            yield from self._redrive_policy(main)
+            yield from self._retention(main)
+            yield from self._consumer(main)
+            yield from self._safety(main)
+        for consumer in facts.consumers.values():
+            if consumer.isolated:
+                yield DoctorFault.ISOLATED.of(consumer.name, None)
+        if (dlq := facts.dlq) is not None:
+            yield from self._dead_letters(dlq)
+            yield from self._safety(dlq)
+            yield from self._alarms(dlq)
+            # In enforce it has happened.
+            if (says := backlog(dlq.messages, facts.oldest)) and facts.mode != Mode.ENFORCE:
+                groups = f"dlq groups --look --in queue:{quote(dlq.name)} {self._region}"
+                deep = DoctorFault.DEEP_DLQ
+                yield QueueFault(deep.level, deep.check, dlq.name, says, groups)
+        yield from self._key_uses()
 
-
-def _retention(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
-    dlq = facts.dlq
-    # In a FIFO DLQ the time in the queue starts anew.
-    if dlq is None or dlq.fifo or dlq.retention > main.retention:
-        return
-    shortens = main.retention >= LONGEST_RETENTION
-    queue, seconds = (main, SHORTER_RETENTION) if shortens else (dlq, LONGEST_RETENTION)
-    yield DoctorFault.SHORT_RETENTION.of(
-        dlq.name,
-        _set(queue, facts, MessageRetentionPeriod=str(seconds)),
-        costs=shortens,
-        kept=duration(dlq.retention),
-        main=main.name,
-        main_kept=duration(main.retention),
-        shorter=duration(SHORTER_RETENTION),
-        messages=main.messages,
-    )
-
-
-def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
-    for mapping in facts.mappings.get(main.arn, ()):
-        if mapping.batch_size > 1 and not mapping.reports_failures:
-            fix = _map(mapping, facts, "--function-response-types ReportBatchItemFailures")
-            yield DoctorFault.WHOLE_BATCHES.of(mapping.function, fix, batch=mapping.batch_size)
-        if not mapping.enabled:
-            yield _disabled(main, mapping, facts)
-        if mapping.pollers is not None:
-            pollers = mapping.pollers
-            yield DoctorFault.PROVISIONED.of(
-                mapping.function, None, queue=main.name, pollers=pollers
+    def _redrive_policy(self, main: DeployedQueue) -> Iterator[QueueFault]:
+        facts, dlq, named = self._facts, self._facts.dlq, main.dlq_arn
+        # The other queues that share its DLQ can be those of other pipelines.
+        drained = facts.drained if main is facts.mains[0] else ""
+        own, kept = _sibling_arn(main, drained), duration(main.retention)
+        mended = self._redrive(main, own) if drained else None
+        if named is None:
+            if drained:
+                yield DoctorFault.NONE_NAMED.of(main.name, mended, drained=drained, kept=kept)
+            else:
+                yield DoctorFault.NO_DLQ.of(main.name, self._new_dlq(main), kept=kept)
+            return
+        if dlq is None:
+            fix = mended if named != own else None
+            yield DoctorFault.DLQ_MISSING.of(main.name, fix, dlq=named, kept=kept)
+        elif dlq.allowed_sources is not None and main.arn not in dlq.allowed_sources:
+            allowed = [*dlq.allowed_sources, main.arn]
+            policy = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": allowed})
+            fix = self._set(dlq, RedriveAllowPolicy=policy)
+            yield DoctorFault.NOT_ALLOWED.of(dlq.name, fix, main=main.name)
+        if drained and dlq is not None and dlq.name != drained:
+            yield DoctorFault.ANOTHER_DLQ.of(main.name, mended, dlq=dlq.name, drained=drained)
+        receives = main.max_receive_count
+        if receives is not None and receives < FEWEST_RECEIVES:
+            # Typed after the fix of ANOTHER_DLQ, it must not undo it.
+            fix = mended or self._redrive(main, named)
+            level = ERROR if receives == 1 else WARNING
+            yield DoctorFault.FEW_RECEIVES.of(
+                main.name, fix, level=level, receives=receives, best=BEST_RECEIVES
             )
-        elif mapping.concurrency is None:
-            fix = _map(mapping, facts, "--scaling-config MaximumConcurrency=10")
-            yield DoctorFault.NO_CONCURRENCY.of(mapping.function, fix, queue=main.name)
-        if (consumer := facts.consumers.get(mapping.function)) is not None:
-            yield from _visibility(main, consumer, facts)
 
-
-def _disabled(main: DeployedQueue, mapping: QueueMapping, facts: Examined) -> QueueFault:
-    """A mapping that reads nothing; only one that we have not paused is enabled by hand."""
-    if mapping.is_paused is None:
-        return DoctorFault.PERHAPS_PAUSED.of(mapping.function, None, queue=main.name)
-    if mapping.is_paused:
-        return DoctorFault.PAUSED.of(mapping.function, None, queue=main.name)
-    return DoctorFault.DISABLED.of(
-        mapping.function, _map(mapping, facts, "--enabled"), queue=main.name
-    )
-
-
-def _isolation(facts: Examined) -> Iterator[QueueFault]:
-    for consumer in facts.consumers.values():
-        if consumer.isolated:
-            yield DoctorFault.ISOLATED.of(consumer.name, None)
-
-
-def _visibility(
-    main: DeployedQueue, consumer: QueueConsumer, facts: Examined
-) -> Iterator[QueueFault]:
-    least = min(VISIBILITY_PER_TIMEOUT * consumer.timeout, LONGEST_VISIBILITY)
-    if main.visibility >= least:
-        return
-    yield DoctorFault.SHORT_VISIBILITY.of(
-        main.name,
-        _set(main, facts, VisibilityTimeout=str(least)),
-        level=ERROR if main.visibility < consumer.timeout else WARNING,
-        hidden=duration(main.visibility),
-        function=consumer.name,
-        timeout=duration(consumer.timeout),
-        asked=VISIBILITY_PER_TIMEOUT,
-    )
-
-
-def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
-    if dlq.dlq_arn is not None:
-        below, looks = dlq.dlq_arn.rpartition(":")[2], dlq.max_receive_count or 1
-        fix = _set(dlq, facts, RedrivePolicy="")
-        yield DoctorFault.DLQ_OF_DLQ.of(dlq.name, fix, dlq=below, looks=looks)
-    if len(facts.mains) > 1:
-        own = next((main for main in facts.mains if _dlq_name(main) == dlq.name), facts.mains[0])
-        others = [main for main in facts.mains if main is not own]
-        fixes = [
-            f"{_create_dlq(main, facts)} && "
-            + _set(main, facts, RedrivePolicy=_redrive(_dlq_arn(main), _receives(main)))
-            for main in others
-        ]
-        yield DoctorFault.SHARED_DLQ.of(
+    def _retention(self, main: DeployedQueue) -> Iterator[QueueFault]:
+        dlq = self._facts.dlq
+        # In a FIFO DLQ the time in the queue starts anew.
+        if dlq is None or dlq.fifo or dlq.retention > main.retention:
+            return
+        shortens = main.retention >= LONGEST_RETENTION
+        queue, seconds = (main, SHORTER_RETENTION) if shortens else (dlq, LONGEST_RETENTION)
+        yield DoctorFault.SHORT_RETENTION.of(
             dlq.name,
-            " && ".join(fixes),
-            queues=len(facts.mains),
-            names=", ".join(main.name for main in facts.mains),
-            dlq=dlq.name,
-            others=_names(others),
+            self._set(queue, MessageRetentionPeriod=str(seconds)),
+            costs=shortens,
+            kept=duration(dlq.retention),
+            main=main.name,
+            main_kept=duration(main.retention),
+            shorter=duration(SHORTER_RETENTION),
+            messages=main.messages,
         )
-    for mapping in facts.mappings.get(dlq.arn, ()):
-        fix = _map(mapping, facts, "--no-enabled")
-        yield DoctorFault.CONSUMED.of(dlq.name, fix, function=mapping.function)
-    for use in facts.uses:
-        yield DoctorFault.OTHER_KIND.of(dlq.name, None, use=use, mains=_names(facts.mains))
-    if not facts.mains:
-        unless = "" if facts.uses else "its source is in another account"
-        yield DoctorFault.NO_SOURCE.of(dlq.name, None, unless=unless)
 
+    def _consumer(self, main: DeployedQueue) -> Iterator[QueueFault]:
+        for mapping in self._facts.mappings.get(main.arn, ()):
+            function = mapping.function
+            if mapping.batch_size > 1 and not mapping.reports_failures:
+                fix = self._map(mapping, "--function-response-types ReportBatchItemFailures")
+                yield DoctorFault.WHOLE_BATCHES.of(function, fix, batch=mapping.batch_size)
+            if not mapping.enabled:
+                # Only one that we have not paused is enabled by hand.
+                paused = {
+                    None: DoctorFault.PERHAPS_PAUSED,
+                    True: DoctorFault.PAUSED,
+                    False: DoctorFault.DISABLED,
+                }
+                fault = paused[mapping.is_paused]
+                enable = self._map(mapping, "--enabled") if fault is DoctorFault.DISABLED else None
+                yield fault.of(function, enable, queue=main.name)
+            if mapping.pollers is not None:
+                yield DoctorFault.PROVISIONED.of(
+                    function, None, queue=main.name, pollers=mapping.pollers
+                )
+            elif mapping.concurrency is None:
+                fix = self._map(mapping, "--scaling-config MaximumConcurrency=10")
+                yield DoctorFault.NO_CONCURRENCY.of(function, fix, queue=main.name)
+            if (consumer := self._facts.consumers.get(function)) is not None:
+                yield from self._visibility(main, consumer)
 
-def _safety(queue: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
-    """Encryption, keys and TLS."""
-    if queue.encryption == NONE:
-        yield DoctorFault.UNENCRYPTED.of(
-            queue.name, _set(queue, facts, SqsManagedSseEnabled="true")
+    def _visibility(self, main: DeployedQueue, consumer: QueueConsumer) -> Iterator[QueueFault]:
+        least = min(VISIBILITY_PER_TIMEOUT * consumer.timeout, LONGEST_VISIBILITY)
+        if main.visibility < least:
+            yield DoctorFault.SHORT_VISIBILITY.of(
+                main.name,
+                self._set(main, VisibilityTimeout=str(least)),
+                level=ERROR if main.visibility < consumer.timeout else WARNING,
+                hidden=duration(main.visibility),
+                function=consumer.name,
+                timeout=duration(consumer.timeout),
+                asked=VISIBILITY_PER_TIMEOUT,
+            )
+
+    def _dead_letters(self, dlq: DeployedQueue) -> Iterator[QueueFault]:
+        facts, mains = self._facts, self._facts.mains
+        if dlq.dlq_arn is not None:
+            below, looks = dlq.dlq_arn.rpartition(":")[2], dlq.max_receive_count or 1
+            fix = self._set(dlq, RedrivePolicy="")
+            yield DoctorFault.DLQ_OF_DLQ.of(dlq.name, fix, dlq=below, looks=looks)
+        if len(mains) > 1:
+            own = next((main for main in mains if _dlq_name(main) == dlq.name), mains[0])
+            others = [main for main in mains if main is not own]
+            yield DoctorFault.SHARED_DLQ.of(
+                dlq.name,
+                " && ".join(map(self._new_dlq, others)),
+                queues=len(mains),
+                names=", ".join(main.name for main in mains),
+                dlq=dlq.name,
+                others=_names(others),
+            )
+        for mapping in facts.mappings.get(dlq.arn, ()):
+            fix = self._map(mapping, "--no-enabled")
+            yield DoctorFault.CONSUMED.of(dlq.name, fix, function=mapping.function)
+        for use in facts.uses:
+            yield DoctorFault.OTHER_KIND.of(dlq.name, None, use=use, mains=_names(mains))
+        if not mains:
+            unless = "" if facts.uses else "its source is in another account"
+            yield DoctorFault.NO_SOURCE.of(dlq.name, None, unless=unless)
+
+    def _safety(self, queue: DeployedQueue) -> Iterator[QueueFault]:
+        """Encryption, keys and TLS."""
+        if queue.encryption == NONE:
+            yield DoctorFault.UNENCRYPTED.of(
+                queue.name, self._set(queue, SqsManagedSseEnabled="true")
+            )
+        statements = _statements(queue.policy)
+        if not any(map(_demands_tls, statements)):
+            demand = {**_ONLY_WITH_TLS, "Resource": queue.arn}
+            policy = {"Version": "2012-10-17", **queue.policy, "Statement": [*statements, demand]}
+            yield DoctorFault.NO_TLS.of(queue.name, self._set(queue, Policy=json.dumps(policy)))
+        if queue.encryption == _MANAGED_KEY:
+            fix = self._set(queue, KmsMasterKeyId="", SqsManagedSseEnabled="true")
+            yield DoctorFault.MANAGED_KEY.of(queue.name, fix, key=_MANAGED_KEY)
+        elif (key := self._facts.keys.get(queue.key or "")) is not None:
+            yield from self._key(queue, key)
+
+    def _key(self, queue: DeployedQueue, key: EncryptionKey) -> Iterator[QueueFault]:
+        facts, named = self._facts, f"--key-id {quote(key.id)}"
+        if not key.enabled:
+            fix = f"aws kms enable-key {named} {self._region}"
+            yield DoctorFault.KEY_DISABLED.of(queue.name, fix, key=key.id)
+        if facts.granted is not None and key.arn and key.arn not in facts.granted:
+            setting = "dlq" if queue is facts.dlq else "main_queue"
+            is_ours = queue in (facts.dlq, *facts.mains[:1])
+            remedy = f"name it in the settings ({setting}.kms_key_arn) and deploy"
+            remedy = remedy if is_ours else "give this queue a DLQ of its own"
+            yield DoctorFault.KEY_UNKNOWN.of(queue.name, None, key=key.id, remedy=remedy)
+        if key.policy is not None and not any(map(_lets_iam_decide, _statements(key.policy))):
+            shows = f"--policy-name default {self._region} --output text"
+            yield DoctorFault.KEY_CLOSED.of(
+                queue.name, f"aws kms get-key-policy {named} {shows}", key=key.id
+            )
+
+    def _key_uses(self) -> Iterator[QueueFault]:
+        """Whether CloudWatch can publish to the app's topic, and others can use the app's key."""
+        facts, app, topic = self._facts, self._facts.app_key, self._facts.topic_key
+        name, id_ = facts.topic.rpartition(":")[2], "" if app is None else app.id
+        for use, key, subject, fault, unsure in (
+            ("cloudwatch", topic, name, DoctorFault.PAGER_KEY, WARNING),
+            ("logs", app, id_, DoctorFault.LOGS_KEY, NOTE),
+            ("sns", topic and app, id_, DoctorFault.TOPIC_KEY, NOTE),
+        ):
+            if key is None or use not in facts.key_uses:
+                continue
+            for trouble in troubles(key, facts.key_uses[use], facts.region):
+                level, may = (None, "") if trouble.sure else (unsure, "may")
+                maybe = may and "maybe"
+                yield fault.of(
+                    subject, trouble.fix, level=level, may=may, maybe=maybe, why=trouble.says
+                )
+
+    def _alarms(self, dlq: DeployedQueue) -> Iterator[QueueFault]:
+        facts = self._facts
+        own = [alarm for alarm in facts.alarms if alarm.queue == dlq.name]
+        for alarm in own:
+            if alarm.metric in _BLIND:
+                fix = self._put_alarm(alarm.name, dlq, alarm.actions)
+                yield DoctorFault.BLIND_ALARM.of(alarm.name, fix, metric=alarm.metric)
+            elif not alarm.enabled:
+                named = f"--alarm-names {quote(alarm.name)} {self._region}"
+                fix = f"aws cloudwatch enable-alarm-actions {named}"
+                yield DoctorFault.ACTIONS_OFF.of(alarm.name, fix)
+            elif not alarm.actions:
+                yield DoctorFault.NO_ACTION.of(alarm.name, None)
+        if not any(alarm.metric in _SEES for alarm in own):
+            called = [facts.topic] if facts.topic else ()
+            fix = self._put_alarm(f"{dlq.name}-not-empty", dlq, called)
+            yield DoctorFault.NO_ALARM.of(dlq.name, fix, kept=duration(dlq.retention))
+
+    # Command lines.
+
+    def _put_alarm(self, name: str, dlq: DeployedQueue, actions: Sequence[str]) -> str:
+        called = f" --alarm-actions {' '.join(map(quote, actions))}" if actions else ""
+        return (
+            f"aws cloudwatch put-metric-alarm --alarm-name {quote(name)} {self._region} "
+            "--namespace AWS/SQS --metric-name ApproximateNumberOfMessagesVisible "
+            f"--dimensions Name=QueueName,Value={dlq.name} --statistic Maximum --period 60 "
+            "--evaluation-periods 1 --threshold 0 --comparison-operator GreaterThanThreshold "
+            f"--treat-missing-data notBreaching{called}"
         )
-    if not _demands_tls(queue.policy):
-        policy = {
-            "Version": "2012-10-17",
-            **queue.policy,
-            "Statement": [*_statements(queue.policy), _tls_statement(queue)],
-        }
-        yield DoctorFault.NO_TLS.of(queue.name, _set(queue, facts, Policy=json.dumps(policy)))
-    if queue.encryption == _MANAGED_KEY:
-        fix = _set(queue, facts, KmsMasterKeyId="", SqsManagedSseEnabled="true")
-        yield DoctorFault.MANAGED_KEY.of(queue.name, fix, key=_MANAGED_KEY)
-    elif (key := facts.keys.get(queue.key or "")) is not None:
-        yield from _key(queue, key, facts)
 
+    def _set(self, queue: DeployedQueue, **attributes: str) -> str:
+        named = f"--queue-url {queue.url} {self._region}"
+        return f"aws sqs set-queue-attributes {named} --attributes {quote(json.dumps(attributes))}"
 
-def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[QueueFault]:
-    named = f"--key-id {quote(key.id)}"
-    if not key.enabled:
-        fix = f"aws kms enable-key {named} --region {facts.region}"
-        yield DoctorFault.KEY_DISABLED.of(queue.name, fix, key=key.id)
-    if facts.granted is not None and key.arn and key.arn not in facts.granted:
-        setting = "dlq" if queue is facts.dlq else "main_queue"
-        remedy = (
-            f"name it in the settings ({setting}.kms_key_arn) and deploy"
-            if queue in (facts.dlq, *facts.mains[:1])
-            else "give this queue a DLQ of its own"
-        )
-        yield DoctorFault.KEY_UNKNOWN.of(queue.name, None, key=key.id, remedy=remedy)
-    if key.policy is not None and not _lets_iam_decide(key.policy):
-        shows = f"--policy-name default --region {facts.region} --output text"
-        fix = f"aws kms get-key-policy {named} {shows}"
-        yield DoctorFault.KEY_CLOSED.of(queue.name, fix, key=key.id)
+    def _map(self, mapping: QueueMapping, change: str) -> str:
+        named = f"--uuid {mapping.uuid} {self._region}"
+        return f"aws lambda update-event-source-mapping {named} {change}"
 
+    def _new_dlq(self, main: DeployedQueue) -> str:
+        """Makes a DLQ for a main queue alone."""
+        fifo = {"FifoQueue": "true"} if main.fifo else {}
+        attributes = quote(json.dumps({"MessageRetentionPeriod": str(LONGEST_RETENTION), **fifo}))
+        named = f"--queue-name {_dlq_name(main)} {self._region}"
+        redrive = self._redrive(main, _sibling_arn(main, _dlq_name(main)))
+        return f"aws sqs create-queue {named} --attributes {attributes} && {redrive}"
 
-def _pager(facts: Examined) -> Iterator[QueueFault]:
-    """Whether CloudWatch can publish to the topic of the app's alarms."""
-    if facts.topic_key is None or not facts.key_uses:
-        return
-    name = facts.topic.rpartition(":")[2]
-    for trouble in troubles(facts.topic_key, facts.key_uses["cloudwatch"], facts.region):
-        level, may = (ERROR, "") if trouble.sure else (WARNING, "may")
-        yield DoctorFault.PAGER_KEY.of(name, trouble.fix, level=level, may=may, why=trouble.says)
-
-
-def _app_key(facts: Examined) -> Iterator[QueueFault]:
-    """Whether the services that write and deliver for the app can use its key."""
-    if facts.app_key is None or not facts.key_uses:
-        return
-    uses = {"logs": DoctorFault.LOGS_KEY}
-    if facts.topic_key is not None:
-        uses["sns"] = DoctorFault.TOPIC_KEY
-    for use, fault in uses.items():
-        for trouble in troubles(facts.app_key, facts.key_uses[use], facts.region):
-            level, maybe = (None, "") if trouble.sure else (NOTE, "maybe")
-            id_, why = facts.app_key.id, trouble.says
-            yield fault.of(id_, trouble.fix, level=level, maybe=maybe, why=why)
-
-
-def _alarms(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
-    own = [alarm for alarm in facts.alarms if alarm.queue == dlq.name]
-    for alarm in own:
-        if alarm.metric in _BLIND:
-            fix = _put_alarm(alarm.name, dlq, facts, alarm.actions)
-            yield DoctorFault.BLIND_ALARM.of(alarm.name, fix, metric=alarm.metric)
-        elif not alarm.enabled:
-            named = f"--alarm-names {quote(alarm.name)} --region {facts.region}"
-            fix = f"aws cloudwatch enable-alarm-actions {named}"
-            yield DoctorFault.ACTIONS_OFF.of(alarm.name, fix)
-        elif not alarm.actions:
-            yield DoctorFault.NO_ACTION.of(alarm.name, None)
-    if not any(alarm.metric in _SEES for alarm in own):
-        called = [facts.topic] if facts.topic else ()
-        fix = _put_alarm(f"{dlq.name}-not-empty", dlq, facts, called)
-        yield DoctorFault.NO_ALARM.of(dlq.name, fix, kept=duration(dlq.retention))
-
-
-def _put_alarm(name: str, dlq: DeployedQueue, facts: Examined, actions: Sequence[str]) -> str:
-    called = f" --alarm-actions {' '.join(map(quote, actions))}" if actions else ""
-    return (
-        f"aws cloudwatch put-metric-alarm --alarm-name {quote(name)} --region {facts.region} "
-        "--namespace AWS/SQS --metric-name ApproximateNumberOfMessagesVisible "
-        f"--dimensions Name=QueueName,Value={dlq.name} --statistic Maximum --period 60 "
-        "--evaluation-periods 1 --threshold 0 --comparison-operator GreaterThanThreshold "
-        f"--treat-missing-data notBreaching{called}"
-    )
-
-
-def _set(queue: DeployedQueue, facts: Examined, **attributes: str) -> str:
-    return (
-        f"aws sqs set-queue-attributes --queue-url {queue.url} --region {facts.region} "
-        f"--attributes {_json(attributes)}"
-    )
-
-
-def _map(mapping: QueueMapping, facts: Examined, change: str) -> str:
-    named = f"--uuid {mapping.uuid} --region {facts.region}"
-    return f"aws lambda update-event-source-mapping {named} {change}"
-
-
-def _create_dlq(main: DeployedQueue, facts: Examined) -> str:
-    fifo = {"FifoQueue": "true"} if main.fifo else {}
-    attributes = _json({"MessageRetentionPeriod": str(LONGEST_RETENTION), **fifo})
-    named = f"--queue-name {_dlq_name(main)} --region {facts.region}"
-    return f"aws sqs create-queue {named} --attributes {attributes}"
-
-
-def _json(data: Mapping[str, object]) -> str:
-    return quote(json.dumps(data))
-
-
-def _redrive(dlq_arn: str, receives: int) -> str:
-    return json.dumps({"deadLetterTargetArn": dlq_arn, "maxReceiveCount": receives})
+    def _redrive(self, main: DeployedQueue, dlq_arn: str) -> str:
+        """Names a DLQ; the receives stay those of the queue, unless they are too few."""
+        given = main.max_receive_count or 0
+        receives = given if given >= FEWEST_RECEIVES else BEST_RECEIVES
+        policy = {"deadLetterTargetArn": dlq_arn, "maxReceiveCount": receives}
+        return self._set(main, RedrivePolicy=json.dumps(policy))
 
 
 def _dlq_name(main: DeployedQueue) -> str:
-    stem = main.name.removesuffix(".fifo")
-    return f"{stem}-dlq{'.fifo' if main.fifo else ''}"
-
-
-def _dlq_arn(main: DeployedQueue) -> str:
-    return _sibling_arn(main, _dlq_name(main))
+    return f"{main.name.removesuffix('.fifo')}-dlq{'.fifo' if main.fifo else ''}"
 
 
 def _sibling_arn(main: DeployedQueue, name: str) -> str:
     return f"{main.arn.rpartition(':')[0]}:{name}"
 
 
-def _set_drained(main: DeployedQueue, facts: Examined) -> str:
-    """The command that makes the DLQ of the pipeline that of its main queue."""
-    arn = _sibling_arn(main, facts.drained)
-    return _set(main, facts, RedrivePolicy=_redrive(arn, _receives(main)))
-
-
-def _receives(main: DeployedQueue) -> int:
-    """The receives that a fix sets: those of the queue, unless they are too few."""
-    given = main.max_receive_count or 0
-    return given if given >= FEWEST_RECEIVES else BEST_RECEIVES
-
-
 def _names(mains: Sequence[DeployedQueue]) -> str:
     return " or ".join(main.name for main in mains) or "a main queue"
 
 
+# Policies. IAM takes a value or a list of values, and the name of a key in any case.
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _statements(policy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    statements = policy.get("Statement", [])
-    listed = statements if isinstance(statements, list) else [statements]
-    return [statement for statement in listed if isinstance(statement, dict)]
+    return [each for each in _listed(policy.get("Statement", [])) if isinstance(each, dict)]
 
 
-def _demands_tls(policy: Mapping[str, Any]) -> bool:
-    return any(
-        statement.get("Effect") == "Deny" and _is_without_tls(statement.get("Condition"))
-        for statement in _statements(policy)
-    )
+_ONLY_WITH_TLS = {
+    "Sid": "OnlyWithTls",
+    "Effect": "Deny",
+    "Principal": "*",
+    "Action": "sqs:*",
+    "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+}
 
 
-def _is_without_tls(condition: object) -> bool:
-    """Whether a condition holds for calls without TLS.
-
-    IAM takes a value or a list of values, and the name of a key in any case.
-    """
+def _demands_tls(statement: Mapping[str, Any]) -> bool:
+    """Whether a statement denies calls without TLS."""
+    condition = statement.get("Condition")
     operators = condition if isinstance(condition, dict) else {}
-    for operator in ("Bool", "BoolIfExists"):
-        keys = operators.get(operator)
-        for key, given in keys.items() if isinstance(keys, dict) else ():
-            values = given if isinstance(given, list) else [given]
-            if key.lower() == "aws:securetransport" and "false" in [str(v).lower() for v in values]:
-                return True
-    return False
+    asked = [operators.get(operator) for operator in ("Bool", "BoolIfExists")]
+    values = [
+        str(value).lower()
+        for keys in asked
+        if isinstance(keys, dict)
+        for key, given in keys.items()
+        if key.lower() == "aws:securetransport"
+        for value in _listed(given)
+    ]
+    return statement.get("Effect") == "Deny" and "false" in values
 
 
-def _tls_statement(queue: DeployedQueue) -> Mapping[str, Any]:
-    return {
-        "Sid": "OnlyWithTls",
-        "Effect": "Deny",
-        "Principal": "*",
-        "Action": "sqs:*",
-        "Resource": queue.arn,
-        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-    }
-
-
-def _lets_iam_decide(policy: Mapping[str, Any]) -> bool:
-    """Whether a key's policy gives the account's root all actions, so that IAM decides."""
-    for statement in _statements(policy):
-        principal = statement.get("Principal")
-        trusted = principal.get("AWS", []) if isinstance(principal, dict) else [principal]
-        names = trusted if isinstance(trusted, list) else [trusted]
-        actions = statement.get("Action", [])
-        allowed = actions if isinstance(actions, list) else [actions]
-        is_root = any(str(name).endswith(":root") or name == "*" for name in names)
-        if statement.get("Effect") == "Allow" and is_root and "kms:*" in allowed:
-            return True
-    return False
+def _lets_iam_decide(statement: Mapping[str, Any]) -> bool:
+    """Whether a statement of a key gives the account's root all actions, so that IAM decides."""
+    principal = statement.get("Principal")
+    names = _listed(principal.get("AWS", []) if isinstance(principal, dict) else principal)
+    is_root = any(str(name).endswith(":root") or name == "*" for name in names)
+    allowed = _listed(statement.get("Action", []))
+    return statement.get("Effect") == "Allow" and is_root and "kms:*" in allowed

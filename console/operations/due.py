@@ -57,13 +57,16 @@ class DueNow:
         """The messages, by what they wait for."""
         return Counter(entry.lane for entry in self._chosen)
 
+    @property
+    def _where(self) -> str:
+        return ", ".join(f"{number:,} in {lane}" for lane, number in sorted(self.lanes.items()))
+
     def question(self) -> Iterator[str]:
         """What would happen to them."""
         if not self._chosen:
             return
-        places = ", ".join(f"{number:,} in {lane}" for lane, number in sorted(self.lanes.items()))
         yield (
-            f"{count(len(self), 'message')} that wait would be due now ({places}): the next"
+            f"{count(len(self), 'message')} that wait would be due now ({self._where}): the next"
             " automatic run decides anew, by its rules and circuits."
         )
         for rule in self._still_held():
@@ -85,9 +88,8 @@ class DueNow:
         """Has the function make them due; returns how many: one that has left is let alone."""
         if not self._chosen:
             return 0
-        names = ", ".join(f"{number:,} in {lane}" for lane, number in sorted(self.lanes.items()))
         name = self._found.pipeline.name
-        change = IntendedChange("retry", name, f"messages that wait: {names}", reason)
+        change = IntendedChange("retry", name, f"messages that wait: {self._where}", reason)
         due = 0
         with recorded(self._session, self._found.app, change) as record:
             for start in range(0, len(self._chosen), _PAGE):

@@ -116,7 +116,7 @@ class EndpointTable:
         without = f" REMOVE {', '.join(f'#{name}' for name in removed)}" if removed else ""
         self._write(
             self._dynamodb.update_item,
-            f"The endpoint {endpoint_id} is gone: see dlq endpoint list.",
+            f"The endpoint {endpoint_id} is gone: see\ndlq endpoint list",
             Key=_key(endpoint_id),
             UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in columns) + without,
             ConditionExpression="attribute_exists(tenant)",
@@ -413,7 +413,7 @@ def _changed(session: Session, plan: EndpointPlan, check: EndpointCheck | None) 
 
 def _absent(endpoint_id: str) -> str:
     tenant, endpoint = _place(endpoint_id)
-    return f"Tenant {tenant!r} has no endpoint {endpoint!r}: see dlq endpoint list."
+    return f"Tenant {tenant!r} has no endpoint {endpoint!r}: see\ndlq endpoint list"
 
 
 LIST = Verb(

@@ -15,7 +15,6 @@ from deadletter.contract import APP_DIMENSION, DIMENSION, MAIN_DLQ, NAMESPACE, p
 from deadletter.signals.figures import Figure
 from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .words import duration
 
@@ -125,10 +124,11 @@ def _stat(metric: Metric, period: int) -> Mapping[str, Any]:
     return {"Metric": named, "Period": period, "Stat": metric.stat}
 
 
-def alarms(cloudwatch: CloudWatchClient, prefix: str, **which: Any) -> Iterator[Mapping[str, Any]]:
+def alarms(cloudwatch: CloudWatchClient, prefix: str = "", **which: Any) -> Iterator[Any]:
     """The alarms whose names begin so, as CloudWatch describes them."""
+    which = which | ({"AlarmNamePrefix": prefix} if prefix else {})
     pages = cloudwatch.get_paginator("describe_alarms").paginate(
-        AlarmNamePrefix=prefix, AlarmTypes=["MetricAlarm", "CompositeAlarm"], **which
+        AlarmTypes=["MetricAlarm", "CompositeAlarm"], **which
     )
     for page in pages:
         yield from (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
@@ -246,11 +246,10 @@ def because(
           for name in ("ReadThrottleEvents", "WriteThrottleEvents")),
     ]  # fmt: skip
     start = max(silence.since + _AFTER_THE_RECORD, now - _MOST)
-    with aws_errors():
-        found = _points(cloudwatch, metrics, start, now)
+    found = _points(cloudwatch, metrics, start, now)
     sums = [int(sum(value for _, value in found.get(metric, ()))) for metric in metrics]
     started, failed, refused, reads, writes = sums
-    times = 0
+    kind, times = TroubleKind.NOT_RECORDED, 0
     if refused:
         kind, times = TroubleKind.NOT_LET_RUN, refused
     elif not started:
@@ -259,9 +258,6 @@ def because(
         kind, times = TroubleKind.TABLE_THROTTLED, reads + writes
     elif failed:
         kind, times = TroubleKind.FUNCTION_FAILS, failed
-    else:
-        kind = TroubleKind.NOT_RECORDED
     facts: dict[str, Fact] = {"function": silence.function, "schedule": silence.schedule}
-    ago = duration((now - silence.since).total_seconds())
-    facts |= {"ago": ago, "table": letters_table, "times": times, "starts": started}
-    return Seen(kind, facts)
+    facts |= {"table": letters_table, "times": times, "starts": started}
+    return Seen(kind, facts | {"ago": duration((now - silence.since).total_seconds())})

@@ -100,28 +100,21 @@ def drawn(session: Session, now: status.AppStatus) -> Flow:
     names = [pipeline.name for pipeline in now.pipelines]
     unread = [item.says for item in now.attention if item.kind == TroubleKind.UNREAD]
     rules: dict[str, Sequence[ListedRule]] = {}
-    circuits: dict[str, list[CircuitRow]] = {}
+    circuits: Sequence[CircuitRow] = ()
     try:
         listed = list_rules(session, RulesRequest(pipelines=tuple(names)))
         rules = {each.name: each.rules for each in listed.pipelines}
     except Problem as problem:
         unread.append(f"the rules could not be read: {problem.says}")
     try:
-        for row in list_circuits(session, names).circuits:
-            circuits.setdefault(row.pipeline, []).append(row)
+        circuits = list_circuits(session, names).circuits
     except Problem as problem:
         unread.append(f"the circuits could not be read: {problem.says}")
-    app = session.app()
-    nodes, edges = [], []
+    app, nodes, edges = session.app(), list[FlowNode](), list[FlowEdge]()
     for pipeline in now.pipelines:
-        settings = deployed.settings(app.pipeline(pipeline.name))
-        found = drawing(
-            pipeline,
-            settings,
-            rules.get(pipeline.name, ()),
-            circuits.get(pipeline.name, ()),
-            now.at,
-        )
+        settings, name = deployed.settings(app.pipeline(pipeline.name)), pipeline.name
+        own = [row for row in circuits if row.pipeline == name]
+        found = drawing(pipeline, settings, rules.get(name, ()), own, now.at)
         nodes += found[0]
         edges += found[1]
     recent: Sequence[Recent] = ()
@@ -140,16 +133,15 @@ def drawing(
     pipeline: PipelineStatus,
     settings: Pipeline,
     rules: Iterable[ListedRule],
-    circuits: Iterable[CircuitRow],
+    circuits: Sequence[CircuitRow],
     now: datetime,
 ) -> tuple[list[FlowNode], list[FlowEdge]]:
     """One pipeline: its nodes, and its edges that begin and end at one of them."""
     in_force = [rule for rule in rules if rule.effect in ("enforced", "shadow")]
-    known = list(circuits)
-    nodes = [*_places(pipeline), *_rules(pipeline, in_force), *_circuits(pipeline, known)]
+    nodes = list(_nodes(pipeline, in_force, circuits))
     ids = {node.id for node in nodes}
     ways = _Ways(pipeline, settings, now)
-    edges = [*ways.of_letters(), *ways.of_rules(in_force), *ways.of_circuits(known)]
+    edges = [*ways.of_letters(), *ways.of_rules(in_force), *ways.of_circuits(circuits)]
     return nodes, [edge for edge in edges if edge.start in ids and edge.end in ids]
 
 
@@ -157,38 +149,39 @@ def _id(pipeline: str, what: str) -> str:
     return f"{pipeline}/{what}"
 
 
-def _places(pipeline: PipelineStatus) -> Iterator[FlowNode]:
-    name = pipeline.name
+def _nodes(
+    pipeline: PipelineStatus, rules: Iterable[ListedRule], circuits: Iterable[CircuitRow]
+) -> Iterator[FlowNode]:
+    def node(
+        what: str,
+        kind: str,
+        name: str,
+        messages: int | None = None,
+        oldest: int | None = None,
+        state: str = "",
+        says: str = "",
+    ) -> FlowNode:
+        id_ = _id(pipeline.name, what)
+        return FlowNode(id_, pipeline.name, kind, name, messages, oldest, state, says)
+
     for id_, depth in pipeline.depths.items():
-        words = source_name(id_).removeprefix("the ")
-        source = pipeline.source(id_)
+        source, letters = pipeline.source(id_), None if depth is None else depth.total
         age = pipeline.main_oldest_seconds if source is None else source.oldest_seconds
-        letters = None if depth is None else depth.total
-        yield FlowNode(_id(name, id_), name, "queue", words, letters, age if letters else None,
-                       "", "")  # fmt: skip
-    yield FlowNode(_id(name, CONSUMER), name, CONSUMER, "consumer", None, None, "", "")
-    yield FlowNode(_id(name, RETRY), name, RETRY, "automatic retry", None, None, pipeline.mode, "")
+        words = source_name(id_).removeprefix("the ")
+        yield node(id_, "queue", words, letters, age if letters else None)
+    yield node(CONSUMER, CONSUMER, "consumer")
+    yield node(RETRY, RETRY, "automatic retry", state=pipeline.mode)
     for lane in pipeline.waiting:
-        yield FlowNode(
-            _id(name, f"waiting:{lane.waiting_for}"), name, "waiting", lane.waiting_for,
-            lane.messages, lane.oldest_seconds, "", f"waits for {waits_for(lane.waiting_for)}",
-        )  # fmt: skip
-
-
-def _rules(pipeline: PipelineStatus, rules: Iterable[ListedRule]) -> Iterator[FlowNode]:
+        place, says = lane.waiting_for, f"waits for {waits_for(lane.waiting_for)}"
+        yield node(
+            f"waiting:{place}", "waiting", place, lane.messages, lane.oldest_seconds, says=says
+        )
     for rule in rules:
-        yield FlowNode(
-            _id(pipeline.name, f"rule:{rule.rule_id}"), pipeline.name, "rule", rule.rule_id, None,
-            None, rule.effect, f"{rule.action}: {rule.about}; {rule.matches:,} matched",
-        )  # fmt: skip
-
-
-def _circuits(pipeline: PipelineStatus, circuits: Iterable[CircuitRow]) -> Iterator[FlowNode]:
+        says = f"{rule.action}: {rule.about}; {rule.matches:,} matched"
+        yield node(f"rule:{rule.rule_id}", "rule", rule.rule_id, state=rule.effect, says=says)
     for row in circuits:
-        yield FlowNode(
-            _id(pipeline.name, f"circuit:{row.key}"), pipeline.name, "circuit", row.key, None,
-            None, row.state, row.forced_reason or row.because,
-        )  # fmt: skip
+        says = row.forced_reason or row.because
+        yield node(f"circuit:{row.key}", "circuit", row.key, state=row.state, says=says)
 
 
 class _Ways:
@@ -221,15 +214,10 @@ class _Ways:
         for id_ in self._pipeline.dedicated:
             yield self._edge(RETRY, id_, "sets messages of a rule apart in", observes)
         for lane in self._pipeline.waiting:
-            yield self._edge(
-                RETRY, f"waiting:{lane.waiting_for}", "lets messages wait in", observes
-            )
-            waits = (
-                None if lane.first_due is not None else f"waits for {waits_for(lane.waiting_for)}"
-            )
-            yield self._edge(
-                f"waiting:{lane.waiting_for}", RETRY, "gives messages to", stops or waits
-            )
+            place = f"waiting:{lane.waiting_for}"
+            yield self._edge(RETRY, place, "lets messages wait in", observes)
+            waits = None if lane.first_due else f"waits for {waits_for(lane.waiting_for)}"
+            yield self._edge(place, RETRY, "gives messages to", stops or waits)
 
     def _parked_in(self, id_: str) -> list[str]:
         """The reasons and categories whose letters go to a parking queue."""
@@ -262,15 +250,10 @@ class _Ways:
     def of_circuits(self, circuits: Iterable[CircuitRow]) -> Iterator[FlowEdge]:
         """What the circuits stop."""
         for row in circuits:
-            is_closed = row.state == State.CLOSED
-            closed = "it is closed: it stops nothing" if is_closed else None
-            yield self._edge(f"circuit:{row.key}", CONSUMER, "refuses calls of", closed)
-            yield self._edge(
-                f"circuit:{row.key}",
-                f"waiting:{circuit_lane(row.key)}",
-                "holds messages in",
-                closed,
-            )
+            circuit, place = f"circuit:{row.key}", f"waiting:{circuit_lane(row.key)}"
+            closed = "it is closed: it stops nothing" if row.state == State.CLOSED else None
+            yield self._edge(circuit, CONSUMER, "refuses calls of", closed)
+            yield self._edge(circuit, place, "holds messages in", closed)
 
 
 VERB = Verb(

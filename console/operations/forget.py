@@ -171,8 +171,8 @@ class LettersToForget:
         above = deployed.settings(self._pipeline).replay.approve_above
         if above is not None and self._sources:
             self._notes.append(
-                f"A run of more than {above:,} messages waits until a person approves it "
-                "(dlq run approve): nothing is erased before."
+                f"A run of more than {above:,} messages waits until a person approves it: "
+                "nothing is erased before."
             )
 
     @property
@@ -277,8 +277,8 @@ class LettersToForget:
                 live.append(waiting.lane.removeprefix(run_lane("")))
         if live:
             raise Problem(
-                f"Run {live[0]} has this message: end it first, with "
-                f"dlq run abort {live[0]}, or let it end.",
+                f"Run {live[0]} has this message: let it end, or end it with\n"
+                f"dlq run abort {live[0]}",
                 Cause.FAILED,
             )
         for waiting in record.waiting:

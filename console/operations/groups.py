@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import CAUSE_SHARDS
+from deadletter.contract import CAUSE_SHARDS, CAUSES, PARKED_LANE
+from deadletter.failure.cause_index import CUT
+from deadletter.signals.causes import CAUSES as EXPLANATIONS
+from deadletter.signals.causes import CauseKey
+from deadletter.signals.commands import typed
 
+from . import deployed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
 from .causes import CauseRow, read_causes
-from .deadline import Deadline, reads_until
-from .group_sample import PipelineContext, entry_of
-from .group_steps import step_for
+from .deadline import Asking, Deadline, reads_until
 from .grouping import (
     CONTEXT_NAMES,
     By,
     Letters,
+    PipelineContext,
     attempts_of,
     cause_of,
+    entry_of,
     grouped,
     stored_fingerprint,
     without_stale,
@@ -32,15 +37,13 @@ from .life_steps import Step
 from .matching import FoundMessage, Matcher
 from .places import COST, IN_A_QUEUE, SearchedPlace, UnsearchedPlace, Walk, needs_app, search
 from .problem import Cause, Problem
-from .queue import LOOKS_COUNT
+from .queue import LOOKS_COUNT, deployed_queue
 from .selection import Choice, NamedPipeline, PlaceKind, Places, Terms, choice
 from .session import Session
 from .verbs import Asked, Verb
 from .words import count, moment
 
 if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
-
     from deadletter.aws.cause_entries import CausePage, DynamoDBCauseEntries
     from deadletter.failure.cause_index import CauseEntry
 
@@ -191,9 +194,7 @@ class GroupList(Answer):
     ] = None
 
 
-def groups(
-    session: Session, request: GroupsRequest, *, deadline: Deadline | None = None
-) -> GroupList:
+def read(session: Session, request: GroupsRequest) -> GroupList:
     """The messages of a choice in groups: by the index of causes, or place by place.
 
     Raises Problem.
@@ -202,14 +203,9 @@ def groups(
     if needs_app(chosen) and not chosen.places and not request.look:
         app = session.app()
         pipeline = app.pipeline(request.pipeline)
-        reading = FailingReading(session, app, pipeline, chosen, deadline or Deadline(MOST_SECONDS))
+        reading = FailingReading(session, app, pipeline, chosen, Deadline(MOST_SECONDS))
         return reading.answer(request.by)
     return _by_place(session, request, chosen)
-
-
-def read(session: Session, request: GroupsRequest) -> GroupList:
-    """The same, as the verb asks."""
-    return groups(session, request)
 
 
 # The index.
@@ -228,17 +224,13 @@ class ShardReading:
     cut: set[str] = field(default_factory=set)
     is_whole: bool = False
 
-    @contextmanager
-    def asking(self, most: int) -> Iterator[Callable[[CausePage], CausePage]]:
-        """A request for so many rows, which count as read until its answer is there."""
+    def page(self, most: int, ask: Callable[[], CausePage]) -> CausePage:
+        """A page of so many rows, which count as read until its answer is there."""
         self.read += most
-
-        def add(page: CausePage) -> CausePage:
-            self.entries += page.entries
-            self.read += page.read - most
-            return page
-
-        yield add
+        page = ask()
+        self.entries += page.entries
+        self.read += page.read - most
+        return page
 
     @property
     def cut_causes(self) -> set[str]:
@@ -261,8 +253,7 @@ def read_shard(
     beyond = ""
     while in_time() and len(unfinished) <= MOST_CAUSES:
         size = FIRST if left() > 0 else A_FEW
-        with reading.asking(size) as add:
-            page = add(index.page(shard, size, names, beyond=beyond))
+        page = reading.page(size, partial(index.page, shard, size, names, beyond=beyond))
         if page.last is None:
             reading.is_whole = True
             break
@@ -276,9 +267,8 @@ def read_shard(
                 return
             # The shards share what is left.
             size = min(PAGE, max(A_FEW, left() // CAUSE_SHARDS))
-            with reading.asking(size) as add:
-                page = add(index.page(shard, size, names, after=last, of=fingerprint))
-            last = page.last
+            more = partial(index.page, shard, size, names, after=last, of=fingerprint)
+            last = reading.page(size, more).last
         reading.cut.discard(fingerprint)
 
 
@@ -312,110 +302,127 @@ class FailingReading:
     ) -> None:
         from deadletter.aws.cause_entries import DynamoDBCauseEntries
         from deadletter.aws.waiting_room import DynamoDBLanes
-        from deadletter.contract import CAUSES
 
         # Clients are made before threads use them.
-        dynamodb, table = session.aws.dynamodb, app.letters_table
+        table = (session.aws.dynamodb, app.letters_table, pipeline.name)
         self._session, self._app, self._pipeline = session, app, pipeline
-        self._deadline = deadline
-        self._sqs = session.aws.sqs
-        self._index = DynamoDBCauseEntries(dynamodb, table, pipeline.name)
-        self._room = DynamoDBLanes(dynamodb, table, pipeline.name)
+        self._deadline, self._sqs = deadline, session.aws.sqs
+        self._index, self._room = DynamoDBCauseEntries(*table), DynamoDBLanes(*table)
         self._shards = [ShardReading() for _ in range(CAUSE_SHARDS)]
         self._notes: list[str] = []
-        self._chosen, self._all_names = chosen, CAUSES.projected
-        from . import deployed
-
+        self._chosen = chosen
         self._matcher = Matcher(chosen, deployed.settings(pipeline), session.now)
 
     def failing(self, names: Sequence[str]) -> FailingNow:
         """The messages that fail now, with these attributes of each. Raises Problem."""
         with reads_until(self._deadline) as start:
-            return self._failing(names, start)
+            return self._failing(names, start, Asking(start))
 
-    def _failing(self, names: Sequence[str], start: Start) -> FailingNow:
-        queues = {url: start(partial(_queue_facts, self._sqs, url)) for url in self._urls}
-        lanes = start(self._lane_letters)
+    def _failing(self, names: Sequence[str], start: Start, ask: Asking) -> FailingNow:
+        pipeline, shards = self._pipeline, self._shards
+        main, *dlqs = (
+            ask(f"Queue {url.rpartition('/')[2]}", deployed_queue, self._sqs, url)
+            for url in (pipeline.main_url, pipeline.dlq_url, *pipeline.dedicated.values())
+        )
+        lanes = ask("What waits", self._lane_letters)
         self._wait([start(partial(self._read, n, names)) for n in range(CAUSE_SHARDS)])
-        depths = self._known(queues)
-        waiting = lanes.result(partial(self._lost, "What waits"))
-        read = [entry for shard in self._shards for entry in shard.entries]
-        self._must_have_read(read)
-        entries, stale = self._existing(read, depths, waiting or {}, start)
-        dlq = depths[self._pipeline.dlq_url]
+        main_queue, queues, waiting = main(), [dlq() for dlq in dlqs], lanes()
+        known = [queue for queue in queues if queue is not None]
+        read = [entry for shard in shards for entry in shard.entries]
+        if not read and not all(shard.is_whole for shard in shards):
+            # Nothing read is not "no letter".
+            raise Problem(
+                "Nothing could be read of the index of causes within "
+                f"{self._deadline.seconds:g} s, so what is failing is unknown. Try again; "
+                "--in dlq --look looks at messages of the DLQ instead, which SQS counts.",
+                Cause.FAILED,
+            )
+        is_known = len(known) == len(queues)
+        stale = 0
+        if main_queue is not None and is_known:
+            longest = max(queue.retention for queue in known)
+            gone_before = self._session.clock() - main_queue.retention - longest
+            if any(entry.seen < gone_before for entry in read):
+                filled = [lane for lane, letters in (waiting or {}).items() if letters]
+                looks = [ask("A part of what waits", self._origins, lane) for lane in filled]
+                waits = {origin for look in looks for origin in look() or ()}
+                read, stale = without_stale(read, gone_before, waits)
+        in_queues = None
+        if waiting is not None and is_known:
+            in_queues = sum(waiting.values()) + sum(queue.messages for queue in known)
         return FailingNow(
-            entries,
-            is_at_least=not all(shard.is_whole and not shard.cut for shard in self._shards),
-            cut={cause for shard in self._shards for cause in shard.cut_causes},
+            read,
+            is_at_least=not all(shard.is_whole and not shard.cut for shard in shards),
+            cut={cause for shard in shards for cause in shard.cut_causes},
             stale=stale,
-            in_queues=self._in_queues(depths, waiting),
-            in_dlq=0 if dlq is None else dlq.depth,
+            in_queues=in_queues,
+            in_dlq=0 if queues[0] is None else queues[0].messages,
         )
 
     def answer(self, by: By) -> GroupList:
-        session, now = self._session, self._session.now
+        session, pipeline, notes = self._session, self._pipeline, self._notes
+        is_narrow = self._chosen.is_narrow
         with reads_until(self._deadline) as start:
-            held = start(partial(read_causes, session, self._app, self._pipeline))
-            names = self._all_names if self._chosen.is_narrow else READ_BY[by]
-            failing = self._failing(names, start)
-            causes = held.result(partial(self._lost, "The dominant causes")) or ()
-            of_all, cut = len(failing.entries), failing.cut
-            entries = [entry for entry in failing.entries if self._is_meant(entry)]
-            unread = cut or _unread(failing.is_at_least, entries)
-            found = self._with_newest(grouped(entries, by, now.timestamp(), unread), start)
-            tried = _attempts(by, entries, self._pipeline)
-        is_at_least, in_queues = failing.is_at_least, failing.in_queues
-        if is_at_least and not cut:
-            self._notes.append(
-                f"Not all rows were read within {self._deadline.seconds:g} s: there may be more."
+            ask = Asking(start)
+            held = ask("The dominant causes", read_causes, session, self._app, pipeline)
+            failing = self._failing(CAUSES.projected if is_narrow else READ_BY[by], start, ask)
+            causes = held() or ()
+            entries = [
+                entry
+                for entry in failing.entries
+                if self._matcher.matches(
+                    FoundMessage(pipeline.name, IN_A_QUEUE, entry.origin, entry=entry)
+                )
+            ]
+            # Where the time was over before the end of a shard, each cause may have more.
+            unread = failing.cut or (set(map(cause_of, entries)) if failing.is_at_least else ())
+            found = grouped(entries, by, session.now.timestamp(), unread)
+            origins = [group.newest.origin for group in found[:MOST_NEWEST]]
+            whole = (ask("What failed last", self._index.whole, origins)() if origins else {}) or {}
+        notes += [f"{what} could not be read: {why.says}" for what, why in ask.lost]
+        if failing.cut:
+            notes.append(
+                f"The index has more than the {count(len(failing.entries), 'row')} that were "
+                "read; of the causes that are said to be at least so large, not all were counted."
             )
-        elif cut:
-            self._notes.append(
-                f"The index has more than the {count(of_all, 'row')} that were read; of the "
-                "causes that are said to be at least so large, not all were counted."
-            )
+        elif failing.is_at_least:
+            seconds = f"{self._deadline.seconds:g} s"
+            notes.append(f"Not all rows were read within {seconds}: there may be more.")
         if failing.stale:
-            self._notes.append(
-                f"{count(failing.stale, 'row')} of messages that SQS must have dropped by now are "
-                "left out."
-            )
-        if in_queues is not None and not is_at_least and not self._chosen.is_narrow:
-            self._notes += _difference(len(entries), in_queues)
+            rows = count(failing.stale, "row")
+            notes.append(f"{rows} of messages that SQS must have dropped by now are left out.")
+        in_queues = None if is_narrow else failing.in_queues
+        if in_queues is not None and not failing.is_at_least:
+            notes += _difference(len(entries), in_queues)
         return _answer(
             session,
             by,
-            found,
-            GroupFacts(
-                messages=len(entries),
-                is_at_least=is_at_least,
-                in_queues=None if self._chosen.is_narrow else in_queues,
-                causes=causes,
-                unsearched=tuple(self._unsearched(failing.in_dlq)),
-                did_you_mean=() if entries else tuple(self._matcher.meant()),
-                notes=[*self._notes, *_about_dimension(by, entries)],
-                attempts=tried,
-            ),
-            self._pipeline.name,
+            [
+                replace(
+                    group,
+                    newest=whole.get(group.newest.origin, group.newest),
+                    is_newest_read=group.newest.origin in whole,
+                )
+                for group in found
+            ],
+            entries,
+            pipeline,
+            notes=notes,
+            causes=causes,
+            matchers=[self._matcher],
+            is_at_least=failing.is_at_least,
+            in_queues=in_queues,
+            not_searched=tuple(self._unsearched(failing.in_dlq)),
         )
-
-    def _is_meant(self, entry: CauseEntry) -> bool:
-        name = self._pipeline.name
-        return self._matcher.matches(FoundMessage(name, IN_A_QUEUE, entry.origin, entry=entry))
 
     def _unsearched(self, in_dlq: int) -> Iterator[UnsearchedPlace]:
         """Queues whose messages may have no record, where the index knows none of them."""
         name = self._pipeline.name
-        is_empty = not any(shard.entries for shard in self._shards)
-        if is_empty and in_dlq:
+        if in_dlq and not any(shard.entries for shard in self._shards):
             yield UnsearchedPlace(name, "dlq", in_dlq, COST)
         if untold := self._matcher.untold:
             why = f"their failure records do not say whether they match; {COST}"
             yield UnsearchedPlace(name, IN_A_QUEUE, untold, why)
-
-    @property
-    def _urls(self) -> Sequence[str]:
-        pipeline = self._pipeline
-        return [pipeline.main_url, pipeline.dlq_url, *pipeline.dedicated.values()]
 
     def _read(self, shard: int, names: Sequence[str]) -> None:
         # Time is left for the page that is read then, and for what follows.
@@ -438,117 +445,18 @@ class FailingReading:
                 if self._deadline.left():
                     raise
 
-    def _must_have_read(self, entries: Sequence[CauseEntry]) -> None:
-        """Nothing read is not "no letter": raises Problem."""
-        if entries or all(shard.is_whole for shard in self._shards):
-            return
-        raise Problem(
-            f"Nothing could be read of the index of causes within {self._deadline.seconds:g} s, so "
-            "what is failing is unknown. Try again; --in dlq --look looks at messages of the DLQ "
-            "instead, which SQS counts.",
-            Cause.FAILED,
-        )
-
-    def _with_newest(self, found: Sequence[Letters], start: Start) -> Sequence[Letters]:
-        """The groups, each with all that is known of its newest letter."""
-        origins = [group.newest.origin for group in found[:MOST_NEWEST]]
-        read = start(partial(self._whole, origins))
-        whole = (read.result(partial(self._lost, "What failed last")) if origins else {}) or {}
-        return [
-            replace(
-                group,
-                newest=whole.get(group.newest.origin, group.newest),
-                is_newest_read=group.newest.origin in whole,
-            )
-            for group in found
-        ]
-
-    def _whole(self, origins: Sequence[str]) -> Mapping[str, CauseEntry]:
-        with aws_errors():
-            return self._index.whole(origins)
-
     def _lane_letters(self) -> Mapping[str, int]:
         """The letters of each lane that wait for anything but a person."""
-        from deadletter.contract import PARKED_LANE
-
-        with aws_errors():
-            names = [lane.name for lane in self._room.lanes() if lane.name != PARKED_LANE]
-            if len(names) > _MOST_LANES:
-                self._notes.append(
-                    f"Messages wait for {len(names):,} things; those of {_MOST_LANES} are counted."
-                )
-            return {name: self._room.count(name) for name in names[:_MOST_LANES]}
-
-    def _known(self, queues: Mapping[str, Read[QueueFacts]]) -> Mapping[str, QueueFacts | None]:
-        return {
-            url: read.result(partial(self._lost, f"Queue {url.rpartition('/')[2]}"))
-            for url, read in queues.items()
-        }
-
-    def _in_queues(
-        self, depths: Mapping[str, QueueFacts | None], waiting: Mapping[str, int] | None
-    ) -> int | None:
-        known = [depths[url] for url in self._urls[1:]]
-        if waiting is None or any(facts is None for facts in known):
-            return None
-        return sum(waiting.values()) + sum(facts.depth for facts in known if facts is not None)
-
-    def _existing(
-        self,
-        entries: Sequence[CauseEntry],
-        depths: Mapping[str, QueueFacts | None],
-        lanes: Mapping[str, int],
-        start: Start,
-    ) -> tuple[list[CauseEntry], int]:
-        """The letters that can still exist, and the number of rows of the others."""
-        main, *dlqs = (depths[url] for url in self._urls)
-        if main is None or None in dlqs:
-            return list(entries), 0
-        longest = max(facts.retention for facts in dlqs if facts is not None)
-        gone_before = self._session.clock() - main.retention - longest
-        if all(entry.seen >= gone_before for entry in entries):
-            return list(entries), 0
-        filled = [lane for lane, letters in lanes.items() if letters]
-        looks = [start(partial(self._origins, lane)) for lane in filled]
-        origins: set[str] = set()
-        for look in looks:
-            origins |= look.result(partial(self._lost, "A part of what waits")) or set()
-        return without_stale(entries, gone_before, origins)
+        names = [lane.name for lane in self._room.lanes() if lane.name != PARKED_LANE]
+        if len(names) > _MOST_LANES:
+            self._notes.append(
+                f"Messages wait for {len(names):,} things; those of {_MOST_LANES} are counted."
+            )
+        return {name: self._room.count(name) for name in names[:_MOST_LANES]}
 
     def _origins(self, lane: str) -> set[str]:
-        with aws_errors():
-            waiting = self._room.look(lane, _MOST_WAITING)
+        waiting = self._room.look(lane, _MOST_WAITING)
         return {letter.stamp.origin for letter in waiting if letter.stamp}
-
-    def _lost(self, what: str, why: Problem) -> None:
-        self._notes.append(f"{what} could not be read: {why.says}")
-
-
-def _unread(is_at_least: bool, entries: Sequence[CauseEntry]) -> Collection[str]:
-    """The causes that may have more letters where the time was over before the end of a shard."""
-    return {cause_of(entry) for entry in entries} if is_at_least else ()
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFacts:
-    """How many messages a queue has in all, and for how many seconds it keeps one."""
-
-    depth: int
-    retention: int
-
-
-def _queue_facts(sqs: SQSClient, url: str) -> QueueFacts:
-    attributes = sqs.get_queue_attributes(
-        QueueUrl=url,
-        AttributeNames=[
-            "ApproximateNumberOfMessages",
-            "ApproximateNumberOfMessagesNotVisible",
-            "ApproximateNumberOfMessagesDelayed",
-            "MessageRetentionPeriod",
-        ],
-    )["Attributes"]
-    retention = int(attributes["MessageRetentionPeriod"])
-    return QueueFacts(sum(map(int, attributes.values())) - retention, retention)
 
 
 def _difference(known: int, in_queues: int) -> Iterator[str]:
@@ -573,8 +481,6 @@ def _difference(known: int, in_queues: int) -> Iterator[str]:
 
 def _by_place(session: Session, request: GroupsRequest, chosen: Choice) -> GroupList:
     """Groups of what a walk over the places finds."""
-    from . import deployed
-
     now = session.now.timestamp()
     app = session.app() if needs_app(chosen) else None
     pipeline = None if app is None else app.pipeline(request.pipeline)
@@ -593,26 +499,21 @@ def _by_place(session: Session, request: GroupsRequest, chosen: Choice) -> Group
             " failure record, and are grouped by the error that an AWS service attached, or by the"
             " shape of their bodies. The consumer library records causes (docs/consumer.md)."
         )
-    is_at_least = not walk.is_complete
-    unread = {cause_of(entry) for entry in entries if is_at_least}
-    near = dict.fromkeys(near for matcher in walk.matchers for near in matcher.meant())
-    queues = [str(place) for place in chosen.places if place.kind is PlaceKind.QUEUE]
+    unread = () if walk.is_complete else set(map(cause_of, entries))
     return _answer(
         session,
         request.by,
         grouped(entries, request.by, now, unread),
-        GroupFacts(
-            messages=len(entries),
-            is_at_least=is_at_least,
-            causes=() if app is None or pipeline is None else read_causes(session, app, pipeline),
-            searched=tuple(walk.searched),
-            unsearched=tuple(walk.unsearched),
-            did_you_mean=() if entries else tuple(near),
-            notes=[*dict.fromkeys(notes), *_about_dimension(request.by, entries)],
-            attempts=None if pipeline is None else _attempts(request.by, entries, pipeline),
-        ),
-        None if pipeline is None else pipeline.name,
-        queues[0] if queues else None,
+        entries,
+        pipeline,
+        next((str(place) for place in chosen.places if place.kind is PlaceKind.QUEUE), None),
+        notes=notes,
+        causes=() if app is None or pipeline is None else read_causes(session, app, pipeline),
+        matchers=walk.matchers,
+        is_at_least=not walk.is_complete,
+        in_queues=None,
+        searched=tuple(walk.searched),
+        not_searched=tuple(walk.unsearched),
     )
 
 
@@ -642,48 +543,40 @@ def _about_dimension(by: By, entries: Sequence[CauseEntry]) -> Iterator[str]:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFacts:
-    """What an answer says beside its groups."""
-
-    messages: int
-    is_at_least: bool
-    notes: Sequence[str]
-    in_queues: int | None = None
-    causes: Sequence[CauseRow] = ()
-    searched: Sequence[SearchedPlace] = ()
-    unsearched: Sequence[UnsearchedPlace] = ()
-    did_you_mean: Sequence[str] = ()
-    attempts: AttemptFigures | None = None
-
-
 def _answer(
     session: Session,
     by: By,
     found: Sequence[Letters],
-    facts: GroupFacts,
-    pipeline: str | None,
+    entries: Sequence[CauseEntry],
+    pipeline: DeployedPipeline | None,
     queue: str | None = None,
+    *,
+    notes: Sequence[str],
+    causes: Sequence[CauseRow],
+    matchers: Sequence[Matcher],
+    searched: Sequence[SearchedPlace] = (),
+    **facts: Any,
 ) -> GroupList:
-    marks = {row.cause: row.state for row in facts.causes}
+    """The answer: its groups, and what they do not cover."""
+    marks = {row.cause: row.state for row in causes}
+    name = None if pipeline is None else pipeline.name
+    near = dict.fromkeys(value for matcher in matchers for value in matcher.meant())
     return GroupList(
         **session.place,
         at=session.now,
-        pipeline=pipeline,
+        pipeline=name,
         by=str(by),
-        messages=facts.messages,
-        is_at_least=facts.is_at_least,
-        in_queues=facts.in_queues,
+        messages=len(entries),
         groups=tuple(
-            _group(group, step_for(group, by, pipeline, queue), marks.get(group.name, ""))
+            _group(group, step_for(group, by, name, queue), marks.get(group.name, ""))
             for group in found
         ),
-        causes=tuple(facts.causes),
-        searched=tuple(facts.searched),
-        not_searched=tuple(facts.unsearched),
-        did_you_mean=tuple(facts.did_you_mean),
-        notes=tuple(facts.notes),
-        attempts=facts.attempts,
+        causes=tuple(causes),
+        searched=searched,
+        did_you_mean=() if entries else tuple(near),
+        notes=(*dict.fromkeys(notes), *_about_dimension(by, entries)),
+        attempts=None if pipeline is None else _attempts(by, entries, pipeline),
+        **facts,
     )
 
 
@@ -692,8 +585,6 @@ def _attempts(
 ) -> AttemptFigures | None:
     if by is not By.ATTEMPTS or not entries:
         return None
-    from . import deployed
-
     tried = [attempts_of(entry) for entry in entries]
     # The first life, and each re-drive.
     threshold = (1 + deployed.settings(pipeline).policy.max_attempts) // 2
@@ -724,6 +615,82 @@ def _group(group: Letters, step: Step, mark: str) -> MessageGroup:
         sample=newest.origin,
         next=step,
     )
+
+
+# The command that helps most with a group, and what its failure means.
+
+_BUSY, _FAILS = 429, 500
+
+# As the runtimes and the HTTP libraries call them.
+_OF_DNS = ("gaierror", "NameResolution")
+_OF_TLS = ("SSL", "Certificate")
+
+
+def step_for(group: Letters, by: By, pipeline: str | None, queue: str | None) -> Step:
+    """The suggested next command; `queue` is the place of a queue of no pipeline."""
+    newest = group.newest
+    if pipeline is None:
+        where = quote(queue or "")
+        return Step(f"dlq list --look --body --in {where}", "shows messages of the queue")
+    if by is By.CAUSE and group.is_newest_read:
+        missing = _missing_endpoint(newest)
+        return missing or _of_cause(key_of(newest), newest, pipeline)
+    explained = f"dlq show {newest.origin} --pipeline {pipeline}"
+    return Step(explained, "tells what happened to one of them, and what to do")
+
+
+def key_of(newest: CauseEntry) -> CauseKey:
+    """The row of the cause that explains a failure."""
+    from deadletter.failure.failure import PERMANENT, Blame
+
+    error = newest.error_type
+    if not newest.category:
+        return CauseKey.UNRECORDED
+    if newest.blame is Blame.CONFIGURATION:
+        return CauseKey.REFUSES
+    # One without a fingerprint was not tried: its circuit was open.
+    if newest.blame is Blame.DEPENDENCY or not newest.fingerprint:
+        if newest.http_status == _BUSY or "Throttl" in error:
+            return CauseKey.BUSY
+        if any(word in error for word in _OF_DNS):
+            return CauseKey.DNS
+        if any(word in error for word in _OF_TLS):
+            return CauseKey.TLS
+        return CauseKey.FAILS if newest.http_status == _FAILS else CauseKey.DOWN
+    return CauseKey.UNREADABLE if newest.category in PERMANENT else CauseKey.OTHER
+
+
+def _of_cause(key: CauseKey, newest: CauseEntry, pipeline: str) -> Step:
+    cause, endpoint = EXPLANATIONS[key], _endpoint_of(newest)
+    command = cause.endpoint if cause.endpoint and endpoint else cause.repair
+    facts = {"pipeline": pipeline, "id": newest.origin, "tenant": endpoint or ""}
+    return Step(typed(command, facts), cause.means)
+
+
+def _endpoint_of(newest: CauseEntry) -> str | None:
+    """The message's endpoint as `dlq endpoint` takes it; None if the ledger has not all of it.
+
+    Its key is that of another circuit in pipelines without our webhooks.
+    """
+    tenant, slash, endpoint = newest.about.endpoint.partition("/")
+    return None if not slash or not endpoint or endpoint.endswith(CUT) else f"{tenant}/{endpoint}"
+
+
+def _missing_endpoint(newest: CauseEntry) -> Step | None:
+    """What repairs an endpoint that the dispatcher can't post to because it is not there, or off.
+
+    It is no fault of the endpoint's own, so no blame says so.
+    """
+    from deadletter.webhook.endpoint import DISABLED, NO_SUCH_ENDPOINT
+
+    name = _endpoint_of(newest)
+    if name is None:
+        return None
+    if newest.words == NO_SUCH_ENDPOINT:
+        return Step(f'dlq endpoint add {name} --url "<url>"', "adds the endpoint that is missing")
+    if newest.words == DISABLED:
+        return Step(f"dlq endpoint add {name}", "checks the endpoint, and switches it on again")
+    return None
 
 
 VERB = Verb(

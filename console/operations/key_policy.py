@@ -81,14 +81,18 @@ def key_uses(app: str, *, partition: str, region: str, account: str) -> Mapping[
         for folder in ("/aws/lambda", "/aws/vendedlogs/states")
     ]
     here = {"StringEquals": {"aws:SourceAccount": account}}
-
-    def use(
-        sid: str,
-        service: str,
-        actions: Sequence[str],
-        condition: Mapping[str, Any],
-        context: Mapping[str, str],
-    ) -> KeyUse:
+    of_groups = {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}}
+    alarm = f"arn:{partition}:cloudwatch:{home}:alarm:{app}-any"
+    topic = f"arn:{partition}:sns:{home}:{app}-alarms"
+    group = groups[0].replace("*", "any")
+    rows: Sequence[tuple[str, str, str, Sequence[str], Mapping[str, Any], Mapping[str, str]]] = (
+        ("cloudwatch", "AlarmsReachTheTopic", "cloudwatch", _PUBLISH, here, {_SOURCE: alarm}),
+        ("sns", "TheTopicReachesQueues", "sns", _PUBLISH, here, {_SOURCE: topic}),
+        ("logs", "LogGroups", f"logs.{region}", _KEEP, of_groups, {_LOG_GROUP: group}),
+    )
+    uses = {}
+    for name, sid, host, actions, condition, context in rows:
+        service = f"{host}.amazonaws.com"
         statement = {
             "Sid": sid,
             "Effect": "Allow",
@@ -97,27 +101,8 @@ def key_uses(app: str, *, partition: str, region: str, account: str) -> Mapping[
             "Resource": "*",
             "Condition": condition,
         }
-        return KeyUse(service, statement, {_ACCOUNT: account, **context})
-
-    alarm = f"arn:{partition}:cloudwatch:{home}:alarm:{app}-any"
-    topic = f"arn:{partition}:sns:{home}:{app}-alarms"
-    return {
-        "cloudwatch": use(
-            "AlarmsReachTheTopic",
-            "cloudwatch.amazonaws.com",
-            _PUBLISH,
-            here,
-            {_SOURCE: alarm},
-        ),
-        "sns": use("TheTopicReachesQueues", "sns.amazonaws.com", _PUBLISH, here, {_SOURCE: topic}),
-        "logs": use(
-            "LogGroups",
-            f"logs.{region}.amazonaws.com",
-            _KEEP,
-            {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
-            {_LOG_GROUP: groups[0].replace("*", "any")},
-        ),
-    }
+        uses[name] = KeyUse(service, statement, {_ACCOUNT: account, **context})
+    return uses
 
 
 def troubles(key: EncryptionKey, use: KeyUse, region: str) -> Iterator[KeyTrouble]:

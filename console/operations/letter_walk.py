@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,148 @@ from deadletter.message.stamp import Stamp
 
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .peek import WHOLE_QUEUE, Peeked, Reach, peek
 from .session import Session
 
 if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
     from deadletter.redrive.waiting_room import WaitingRoomEntry
+
+# A look into a queue that takes nothing out of it. SQS can't be read without receiving: messages
+# are hidden for a short time and given back, also when the look is interrupted.
+
+HIDDEN = 30
+"""Seconds that a message is hidden from others at most, even if giving it back fails."""
+
+# A poll this long asks all of SQS's servers; a shorter one may find nothing in a
+# queue that is not empty.
+POLL_SECONDS = 1
+
+# A single empty poll can be wrong.
+_EMPTY_POLLS = 2
+
+MOST = 500
+"""Messages that a look receives at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a look goes: for so many `seconds` at most, over so many messages.
+
+    `hidden` is how long a message stays hidden at most, in seconds. It is longer than the look:
+    the first message must not become visible, and be seen twice, while the last are received.
+    """
+
+    seconds: float
+    most: int
+    hidden: int
+
+
+SAMPLE = Reach(seconds=20, most=MOST, hidden=HIDDEN)
+"""A look for a person who waits."""
+
+# SQS lets about 120,000 messages of a queue be in flight.
+WHOLE_QUEUE = Reach(seconds=600, most=100_000, hidden=660)
+"""A look that counts all messages of a queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peeked:
+    """How many messages were looked at, and how many of them stay hidden for a while.
+
+    `is_whole` says that the look ended because the queue seemed empty.
+    """
+
+    looked_at: int
+    not_given_back: int
+    is_whole: bool = True
+
+
+def peek(
+    sqs: SQSClient,
+    url: str,
+    *,
+    missing: Callable[[], int],
+    see: Callable[[MessageTypeDef], None],
+    now: Callable[[], float],
+    reach: Reach = SAMPLE,
+    visible: int | None = None,
+) -> Peeked:
+    """Calls `see` with each message of a queue once, and always gives all back.
+
+    Before each receive `missing` says how many are still wanted. The look ends when it
+    says 0, when the queue seems empty, or at the end of its reach. `now` is in epoch
+    seconds. `visible` is SQS's estimate of the messages in the queue: once so many have been
+    seen, a single empty poll ends the look, and it does not wait.
+    """
+    hidden: dict[str, str] = {}
+    until, empty = now() + reach.seconds, 0
+
+    def seen_all() -> bool:
+        return visible is not None and len(hidden) >= visible
+
+    def seems_empty() -> bool:
+        return empty >= (1 if seen_all() else _EMPTY_POLLS)
+
+    try:
+        while (
+            (most := min(10, missing())) > 0
+            and len(hidden) < reach.most
+            and not seems_empty()
+            and now() < until
+        ):
+            # An estimate of 0 lags behind the first messages: that poll asks all servers.
+            wait = 0 if hidden and seen_all() else POLL_SECONDS
+            messages = _receive(sqs, url, most, reach.hidden, wait)
+            empty = 0 if messages else empty + 1
+            for message in messages:
+                new = message["MessageId"] not in hidden
+                hidden[message["MessageId"]] = message["ReceiptHandle"]
+                if new:
+                    see(message)
+    finally:
+        kept = _give_back(sqs, url, list(hidden.values()))
+    return Peeked(len(hidden), kept, seems_empty())
+
+
+def _receive(
+    sqs: SQSClient, url: str, most: int, hidden: int, wait: int
+) -> Sequence[MessageTypeDef]:
+    return sqs.receive_message(
+        QueueUrl=url,
+        MaxNumberOfMessages=most,
+        VisibilityTimeout=hidden,
+        WaitTimeSeconds=wait,
+        MessageAttributeNames=["All"],
+        MessageSystemAttributeNames=["All"],
+    ).get("Messages", [])
+
+
+def _give_back(sqs: SQSClient, url: str, handles: Sequence[str]) -> int:
+    """Makes received messages visible again; returns how many stay hidden for a while."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    kept = 0
+    for begin in range(0, len(handles), 10):
+        batch = handles[begin : begin + 10]
+        try:
+            answer = sqs.change_message_visibility_batch(
+                QueueUrl=url,
+                Entries=[
+                    {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": 0}
+                    for number, handle in enumerate(batch)
+                ],
+            )
+            kept += len(answer.get("Failed", []))
+        except (BotoCoreError, ClientError):
+            # They come back by themselves; the messages seen are worth more than this error.
+            kept += len(batch)
+    return kept
+
+
+# Each letter of a queue or of a lane.
 
 # Entries of a shard's index that are kept in memory: some 200 bytes each.
 _MOST_IN_SHARD = 100_000
@@ -64,23 +199,23 @@ def look_into_queue(
     see: See,
     *,
     reach: Reach = WHOLE_QUEUE,
-    wanted: Callable[[], bool] = lambda: True,
+    missing: Callable[[], int] = lambda: 10,
+    visible: int | None = None,
 ) -> Peeked:
-    """Calls `see` with each letter of a queue while letters are `wanted`; gives all back."""
+    """Calls `see` with each letter of a queue while some are `missing`; gives all back."""
 
     def seen(message: MessageTypeDef) -> None:
-        try:
+        with suppress(NotALetter):
             see(FoundLetter(from_api(message), home))
-        except NotALetter:
-            return
 
     return peek(
         session.aws.sqs,
         url,
-        missing=lambda: 10 if wanted() else 0,
+        missing=missing,
         see=seen,
         now=session.clock,
         reach=reach,
+        visible=visible,
     )
 
 

@@ -48,7 +48,7 @@ class LogLine:
     """A line of a log."""
 
     at: Annotated[datetime | None, "when it was logged; null if CloudWatch did not say"]
-    message: Annotated[str, "the line, as the consumer wrote it"]
+    message: Annotated[str, "as the consumer wrote it"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ReceiveLog:
         str, f"{FOUND}, {NOTHING}, {UNFINISHED} (the time was up) or {FAILED} (refused)"
     ]
     note: Annotated[str, "why there are no lines, or not all; empty otherwise"]
-    lines: Annotated[Sequence[LogLine], "the lines of the whole invocation, the earliest first"]
+    lines: Annotated[Sequence[LogLine], "lines of the whole invocation, the earliest first"]
 
 
 SECONDS, LINES = 60, 100

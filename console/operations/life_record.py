@@ -212,7 +212,7 @@ def _walk(
             if len(seen) >= MOST_WAITING and not matches:
                 notes.append(
                     f"More than {MOST_WAITING:,} messages of {pipeline.name} wait as {name}: "
-                    "only the first were looked at. dlq list ID looks at all."
+                    "only the first were looked at. To look at all:\ndlq list ID"
                 )
     return matches
 

@@ -82,8 +82,8 @@ class ListedMessage:
     text: Annotated[str, "that error's text without data; empty if it is not kept"]
     size: Annotated[int | None, "bytes of body and attributes; null if it is not known"]
     received: Annotated[int | None, "how often it was received under this id, looks included"]
-    body: Annotated[str | None, "the body; null without --body, or if it was not read"]
-    attributes: Annotated[Mapping[str, Any] | None, "its message attributes, as the body"]
+    body: Annotated[str | None, "the body; null if it was not read"]
+    attributes: Annotated[Mapping[str, Any] | None, "its attributes, as the body"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +148,13 @@ def read(session: Session, request: ListRequest) -> MessageList:
     return MessageList(
         **session.place,
         at=session.now,
-        pipelines=tuple(names),
-        messages=tuple(listed),
-        matching=matching,
-        is_at_least=is_at_least,
-        searched=tuple(walk.searched),
-        not_searched=tuple(walk.unsearched),
+        pipelines=tuple(names), messages=tuple(listed), matching=matching, is_at_least=is_at_least,
+        searched=tuple(walk.searched), not_searched=tuple(walk.unsearched),
         did_you_mean=() if matching else _near(walk),
         is_sure=walk.is_complete and bool(matching or not walk.unsearched),
-        received=walk.received,
-        not_given_back=walk.not_given_back,
-        file=request.out,
-        written=written,
-        notes=tuple(dict.fromkeys(notes)),
-    )
+        received=walk.received, not_given_back=walk.not_given_back,
+        file=request.out, written=written, notes=tuple(dict.fromkeys(notes)),
+    )  # fmt: skip
 
 
 def _near(walk: Walk) -> Sequence[str]:
@@ -176,30 +169,20 @@ def _listed(found: FoundMessage, matcher: Matcher, *, body: bool) -> ListedMessa
     since = stamp.at if stamp and stamp.at else entry.seen if entry else None
     received = letter.system.get("ApproximateReceiveCount", "") if letter else ""
     return ListedMessage(
-        pipeline=found.pipeline,
-        place=found.place,
-        message_id=found.origin,
-        current_id=found.copy,
-        business_id=matcher.business_id(found),
+        pipeline=found.pipeline, place=found.place,
+        message_id=found.origin, current_id=found.copy, business_id=matcher.business_id(found),
         tenant=matcher.tenant(found),
         first_sent=moment(found.first_sent) if stamp else _sent(found),
-        since=moment(since),
-        due=moment(found.due),
+        since=moment(since), due=moment(found.due),
         attempts=stamp.attempt if stamp else entry.attempt if entry else None,
-        reason=found.reason,
-        rule=found.rule,
-        outcome=found.outcome,
-        because=found.because,
-        cause=entry.fingerprint if entry else "",
-        category=entry.category if entry else "",
+        reason=found.reason, rule=found.rule, outcome=found.outcome, because=found.because,
+        cause=entry.fingerprint if entry else "", category=entry.category if entry else "",
         error_type=entry.error_type if entry and has_error else "",
-        http_status=entry.http_status if entry else None,
-        text=entry.words if entry else "",
+        http_status=entry.http_status if entry else None, text=entry.words if entry else "",
         size=letter.size if letter else found.size,
         received=int(received) if received.isdigit() else None,
-        body=shown.body if shown else None,
-        attributes=_attributes(shown) if shown else None,
-    )
+        body=shown.body if shown else None, attributes=attributes_of(shown) if shown else None,
+    )  # fmt: skip
 
 
 def _sent(found: FoundMessage) -> datetime | None:
@@ -207,7 +190,8 @@ def _sent(found: FoundMessage) -> datetime | None:
     return moment(sent / 1000) if sent else None
 
 
-def _attributes(letter: Any) -> Mapping[str, Any]:
+def attributes_of(letter: Any) -> Mapping[str, Any]:
+    """A message's attributes, as an answer has them."""
     return {
         name: "binary" if isinstance(attribute.value, bytes) else attribute.value
         for name, attribute in letter.attributes.items()

@@ -65,13 +65,16 @@ class Matcher:
     """A choice, compiled for one pipeline. Problem if it can't be compiled.
 
     `untold` counts the messages of which it can't be told, and `known` the values that were seen of
-    each key of the choice: what is near to a value that none has can then be named.
+    each key of the choice: what is near to a value that none has can then be named. `outcomes` are
+    those in a run that it asks for, or None.
     """
 
     def __init__(self, chosen: Choice, settings: Pipeline, now: datetime) -> None:
         from deadletter.rules.document import DocumentBuilder
         from deadletter.rules.paths import compiled as compiled_path
         from deadletter.rules.pattern import compile_pattern
+
+        from .replay_letters import outcomes_of
 
         self._selection, self._beside = compiled(replace(chosen, ids=(), places=()), now)
         if any(term.key == "by" for term in self._beside):
@@ -80,6 +83,8 @@ class Matcher:
             )
         self._chosen, self._settings, self._now = chosen, settings, now.timestamp()
         self._ids = set(chosen.ids)
+        asked = [outcomes_of(each.values) for each in self._beside if each.key == "outcome"]
+        self.outcomes = {each.name for each in set.intersection(*asked)} if asked else None
         pattern = self._selection.pattern
         self._pattern = compile_pattern(pattern) if pattern else None
         self._documents = DocumentBuilder(settings)
@@ -251,9 +256,10 @@ class Matcher:
                 return None
             answers = [_COMPARED[term.operator](size, number(value)) for value in term.values]
             return all(answers) if term.operator is Operator.DIFFERS else any(answers)
-        if term.key != "text":
-            there = found.rule if term.key == "rule" else found.outcome
-            return any(there.lower() == value.lower() for value in term.values)
+        if term.key == "outcome":
+            return found.outcome in (self.outcomes or ())
+        if term.key == "rule":
+            return any(found.rule.lower() == value.lower() for value in term.values)
         words = "" if found.entry is None else f"{found.entry.error_type}: {found.entry.words}"
         texts = [words, *([] if found.letter is None else _texts(found.letter))]
         if any(value.casefold() in text.casefold() for value in term.values for text in texts):

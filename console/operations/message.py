@@ -15,7 +15,7 @@ from deadletter.failure.failure import Failure
 from . import deployed
 from .app import App, DeployedPipeline
 from .aws import side_by_side
-from .letter_walk import FoundLetter, look_into_queue, waiting_room
+from .letter_walk import MOST, SAMPLE, FoundLetter, look_into_queue, waiting_room
 from .life_decision import UNKNOWN, DecisionNow, Judged, TriedRule, judged
 from .life_logs import FOUND, NOTHING, ReceiveLog, receive_logs
 from .life_place import (
@@ -30,9 +30,9 @@ from .life_place import (
 )
 from .life_record import LetterRecord, RunTicket, known_of, record_of
 from .life_steps import Step, steps
+from .list import attributes_of
 from .names import Known, NameKind
-from .peek import MOST, SAMPLE
-from .problem import Cause, Problem
+from .problem import Cause, Denied, Problem
 from .queue import QueueDepth, depth
 from .session import Session
 from .waiting import waits_for
@@ -123,16 +123,18 @@ class ShownMessage:
     logs: Annotated[
         Sequence[ReceiveLog] | None, "with --logs, the consumer's log of each receive; else null"
     ]
-    body: Annotated[str | None, "the body; null without --body, or if it was not found"]
-    attributes: Annotated[Mapping[str, Any] | None, "its message attributes, as the body"]
+    body: Annotated[str | None, "the body; null if it was not read"]
+    attributes: Annotated[Mapping[str, Any] | None, "its attributes, as the body"]
+    body_unread: Annotated[str, "with --body, why not; else empty"]
     steps: Annotated[Sequence[Step], "what a person can do"]
     not_searched: Annotated[Sequence[str], "where it was not looked for, and what that costs"]
     notes: Annotated[Sequence[str], "what could not be read"]
 
     @property
     def is_whole(self) -> bool:
-        """Whether the logs that were asked for could be searched."""
-        return all(each.state in (FOUND, NOTHING) for each in self.logs or ())
+        """Whether the body and the logs that were asked for could be read."""
+        logs = (each.state in (FOUND, NOTHING) for each in self.logs or ())
+        return not self.body_unread and all(logs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,9 @@ def shown(
             notes.append(f"What would be decided is not known: {problem.says}")
     if row is not None and row.unreadable:
         notes.append("Its failure record is malformed: nothing is decided until it is repaired.")
-    content = _content(session, app, record, found, here[0], notes) if extras.body else None
+    content, unread = None, ""
+    if extras.body:
+        content, unread = _content(session, app, record, found, here[0])
     group, logs = "", None
     if extras.logs:
         group, logs = receive_logs(session, record, notes)
@@ -193,7 +197,8 @@ def shown(
         log_group=group,
         logs=logs,
         body=content.body if content else None,
-        attributes=_attributes(content) if content else None,
+        attributes=attributes_of(content) if content else None,
+        body_unread=unread,
         steps=tuple(steps(record, here)),
         not_searched=tuple(more),
         notes=tuple(notes),
@@ -254,7 +259,9 @@ def _looked(
     for pipeline in pipelines:
         for home, url in _queues(pipeline).items():
             session.say(f"Looking into {home} of {pipeline.name}")
-            look_into_queue(session, url, home, see, reach=SAMPLE, wanted=lambda: not matches)
+            look_into_queue(
+                session, url, home, see, reach=SAMPLE, missing=lambda: 0 if matches else 10
+            )
             if matches:
                 return pipeline, matches[0]
     return None
@@ -373,7 +380,7 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
     return Processed(
         NO,
         "its failure record ends with no success; the consumer's entry "
-        f"{kept} is under its business ID: dlq show BUSINESS_ID",
+        f"{kept} is under its business ID: name it by that",
     )
 
 
@@ -603,9 +610,8 @@ def _content(
     record: LetterRecord,
     found: FoundLetter | None,
     place: Place,
-    notes: list[str],
-) -> Any:
-    """The message itself, from where it can be read without a receive, or as it was found."""
+) -> tuple[Any, str]:
+    """The message, as it was found or read without a receive; or None, and why it was not read."""
     from botocore.exceptions import ClientError
 
     from deadletter.aws.replay_objects import S3RunObjects
@@ -615,29 +621,25 @@ def _content(
     from .aws import explain
 
     if found is not None:
-        return found.letter
+        return found.letter, ""
+    letter, why = None, "it is only in a queue, if anywhere; --look receives it"
     try:
         with aws_errors():
             if record.waiting:
                 room = waiting_room(session, app, record.pipeline)
-                return room.content(record.waiting[0])
-            if place.kept and place.run and place.current_id:
+                letter, why = room.content(record.waiting[0]), _GONE
+            elif place.kept and place.run and place.current_id:
                 bucket, pipeline = app.letters_bucket, record.pipeline.name
                 kept = S3RunObjects(session.aws.s3, bucket, pipeline, place.run)
                 name = discarded_name(place.current_id)
                 data = kept.get(name)
-                return discarded_letter(name, data).letter if data else None
+                letter, why = discarded_letter(name, data).letter if data else None, _GONE
     except (ClientError, Problem, ValueError) as error:
-        problem = error if isinstance(error, Problem) else explain(error)
-        says = problem.says if problem else "its copy is damaged"
-        notes.append(f"Its body could not be read: {says}")
-        return None
-    notes.append("Its body is only in a queue, if anywhere: --look receives it.")
-    return None
+        problem = explain(error)
+        why = problem.says.rstrip(".") if problem else "its copy is damaged"
+        if isinstance(problem, Denied):
+            why = f"that takes the policy BodyReader. {why}"
+    return letter, "" if letter else f"The body was not read: {why}."
 
 
-def _attributes(letter: Any) -> Mapping[str, Any]:
-    return {
-        name: "binary" if isinstance(attribute.value, bytes) else attribute.value
-        for name, attribute in letter.attributes.items()
-    }
+_GONE = "it has left its place meanwhile, or is damaged"

@@ -138,11 +138,11 @@ def _claims(
 def only(known: Known, name: str) -> NameKind | None:
     """The one meaning of a name, None without any; Problem that names them if there are several."""
     if len(several := known.pipelines.get(NameKind.MESSAGE, ())) > 1:
-        typed = " or ".join(f"dlq show {quote(name)} -p {each}" for each in several)
-        raise Problem(f"{name!r} is a message of {' and '.join(several)}. Type {typed}.",
+        typed = "\n".join(f"dlq show {quote(name)} -p {each}" for each in several)
+        raise Problem(f"{name!r} is a message of {' and '.join(several)}. Type one of\n{typed}",
                       Cause.INPUT)  # fmt: skip
     if len(known.kinds) > 1:
         kinds = " and a ".join(known.kinds)
-        typed = " or ".join(f"dlq show {quote(f'{kind}:{name}')}" for kind in known.kinds)
-        raise Problem(f"{name!r} is a {kinds}. Type {typed}.", Cause.INPUT)
+        typed = "\n".join(f"dlq show {quote(f'{kind}:{name}')}" for kind in known.kinds)
+        raise Problem(f"{name!r} is a {kinds}. Type one of\n{typed}", Cause.INPUT)
     return next(iter(known.kinds), None)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
+from deadletter.contract import Mode
 from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import side_by_side
+from .deadline import Asking
 from .life_record import ledger_of
-from .problem import Problem
 from .session import Session
 from .waiting import waits_for
 from .words import clock, count, moment
@@ -69,8 +70,8 @@ class ObservedPipeline:
 
 
 def counted(session: Session, app: App, pipeline: DeployedPipeline) -> ObservedCounts | None:
-    """What would have been done; None if nothing was observed."""
-    found = _read(session, app, pipeline)
+    """What would have been done; None in another mode, and if nothing was observed."""
+    found = _read(session, app, pipeline) if pipeline.mode == Mode.OBSERVE else None
     return found and found[0]
 
 
@@ -121,16 +122,12 @@ def _read(session: Session, app: App, pipeline: DeployedPipeline) -> _Found | No
         sources = store.read()
     if not sources:
         return None
-    letters = {
-        origin: letter for each in sources.values() for origin, letter in each.letters.items()
-    }
+    letters: dict[str, ObservedLetter] = {}
+    for each in sources.values():
+        letters |= each.letters
     more = sum(each.more for each in sources.values())
-    notes = []
-    if more:
-        notes.append(
-            f"Only the first {len(letters):,} messages are kept; there were "
-            f"{count(more, 'look')} at others."
-        )
+    only = f"Only the first {len(letters):,} messages are kept; there were "
+    notes = [f"{only}{count(more, 'look')} at others."] if more else []
     since = moment(min(each.since for each in sources.values()))
     would = Counter(letter.where.action for letter in letters.values())
     return ObservedCounts(since, len(letters), more > 0, would), letters, notes
@@ -144,64 +141,40 @@ def _rows(
     notes: list[str],
 ) -> Mapping[str, LedgerRow]:
     """The failure records of these messages; without them the causes are unknown."""
-    ledger = ledger_of(session, app, pipeline)
-
-    def reading(part: Sequence[str]) -> Callable[[], Mapping[str, LedgerRow]]:
-        def read() -> Mapping[str, LedgerRow]:
-            with aws_errors():
-                return ledger.rows(part)
-
-        return read
-
-    def lost(problem: Problem) -> None:
-        notes.append(f"Causes are missing: {problem.says}")
-
     rows: dict[str, LedgerRow] = {}
+    ledger = ledger_of(session, app, pipeline)
     with side_by_side() as start:
+        ask = Asking(start)
         parts = [origins[begin : begin + _PART] for begin in range(0, len(origins), _PART)]
-        for read in [start(reading(part)) for part in parts]:
-            rows.update(read.result(lost) or {})
+        for read in [ask("Causes", ledger.rows, part) for part in parts]:
+            rows.update(read() or {})
+    notes += [f"{what} are missing: {why.says}" for what, why in ask.lost]
     return rows
-
-
-@dataclass(slots=True)
-class _Group:
-    """The messages of one decision and cause."""
-
-    letters: list[tuple[str, ObservedLetter]] = field(default_factory=list)
-    processed: int = 0
-    row: LedgerRow | None = None
 
 
 def _grouped(
     letters: Mapping[str, ObservedLetter], rows: Mapping[str, LedgerRow]
 ) -> Iterator[ObservedCause]:
-    groups: dict[tuple[WouldGo, str], _Group] = {}
+    groups: dict[tuple[WouldGo, str], list[str]] = {}
     for origin, letter in letters.items():
-        row = rows.get(origin)
-        last = row.last if row else None
-        group = groups.setdefault((letter.where, last.fingerprint if last else ""), _Group())
-        group.letters.append((origin, letter))
-        if row is not None:
-            group.row = group.row or row
-            group.processed += row.recovered_at is not None
-    by_size = sorted(groups.items(), key=lambda item: -len(item[1].letters))
-    for (where, cause), group in by_size:
-        last = group.row.last if group.row else None
-        times = [letter.at for _, letter in group.letters]
-        sample, latest = group.letters[-1]
+        last = rows[origin].last if origin in rows else None
+        groups.setdefault((letter.where, last.fingerprint if last else ""), []).append(origin)
+    for (where, cause), origins in sorted(groups.items(), key=lambda group: -len(group[1])):
+        known = [rows[origin] for origin in origins if origin in rows]
+        last = known[0].last if known else None
+        times = [letters[origin].at for origin in origins]
         yield ObservedCause(
             action=where.action,
             target=where.target,
             rule=where.rule,
-            because=latest.because,
+            because=letters[origins[-1]].because,
             cause=cause,
             category=str(last.category) if last else "",
             error_type=last.error_type if last else "",
             words=last.message if last else "",
-            messages=len(group.letters),
-            processed=group.processed,
+            messages=len(origins),
+            processed=sum(row.recovered_at is not None for row in known),
             first=moment(min(times)),
             last=moment(max(times)),
-            sample=sample,
+            sample=origins[-1],
         )

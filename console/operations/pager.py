@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from deadletter.contract import EVERY_PIPELINE
 
 from .audit import IntendedChange, recorded
-from .aws import explain
-from .key_policy import key_uses, read_topic_key, troubles
+from .aws import Aws, side_by_side
+from .deadline import Asking
+from .key_policy import KeyTrouble, key_uses, read_topic_key, troubles
 from .session import Session
 from .words import count
+
+if TYPE_CHECKING:
+    from mypy_boto3_sns import SNSClient
 
 SUBJECT = "TEST of the pager: nothing is wrong"
 """What the page begins with wherever it arrives; SNS takes at most 100 ASCII characters."""
@@ -54,89 +57,69 @@ def publish(session: Session) -> PagerTest:
 
     Raises Problem if SNS refuses the page.
     """
-    app = session.app()
-    notes: list[str] = []
-    numbers = _subscriptions(session, app.alarm_topic, notes)
+    app, aws = session.app(), session.aws
+    topic, notes = app.alarm_topic, list[str]()
+    _ = aws.sns, aws.kms, aws.caller  # made before there are threads
+    with side_by_side() as start:
+        ask = Asking(start)
+        unknown = "How many have subscribed to the topic is not known"
+        numbers = ask(unknown, _subscriptions, aws.sns, topic)() or {}
+        unknown = "Whether alarms reach the topic is not known, its key can't be read"
+        found = ask(unknown, _key_troubles, aws, app.name, topic)()
     subscriptions, pending = numbers.get(CONFIRMED), numbers.get(PENDING)
-    alarms_arrive = _alarms_arrive(session, app.name, app.alarm_topic, notes)
+    if subscriptions == 0:
+        notes.append(
+            "No one gets pages: the topic has no confirmed subscription, so nothing was "
+            f"published. Subscribe:\naws sns subscribe --topic-arn {topic} --protocol email "
+            "--notification-endpoint you@example.com"
+        )
+    if pending:
+        notes.append(
+            f"{count(pending, 'subscription')} not confirmed yet: an e-mail with a link waits, "
+            "and SNS forgets it after 48 hours."
+        )
+    notes += [f"{what}: {why.says}" for what, why in ask.lost]
+    for trouble in found or ():
+        may, repair = "" if trouble.sure else "may ", f" Repair: {trouble.fix}"
+        notes.append(
+            f"This page comes from you. Alarms {may}reach no one, and no error is shown: "
+            f"{trouble.says}.{repair if trouble.fix else ''}"
+        )
+    alarms_arrive: bool | None = not found
+    if found is None or (found and not any(trouble.sure for trouble in found)):
+        alarms_arrive = None
     message_id = None
     if subscriptions != 0:
         change = IntendedChange("doctor", EVERY_PIPELINE, "test page", WHY)
         with recorded(session, app, change):
-            message_id = session.aws.sns.publish(
-                TopicArn=app.alarm_topic, Subject=SUBJECT, Message=_text(session)
-            )["MessageId"]
+            text = _text(session)
+            message_id = aws.sns.publish(TopicArn=topic, Subject=SUBJECT, Message=text)["MessageId"]
     return PagerTest(
-        topic=app.alarm_topic,
+        topic=topic,
         message_id=message_id,
         subscriptions=subscriptions,
         pending=pending,
         alarms_arrive=alarms_arrive,
-        notes=(*_troubles(subscriptions, pending, app.alarm_topic), *notes),
+        notes=tuple(notes),
     )
 
 
-def _subscriptions(session: Session, topic: str, notes: list[str]) -> Counter[str]:
-    """The number of the topic's subscriptions by their state; empty if SNS does not say them."""
-    numbers = Counter({CONFIRMED: 0, PENDING: 0})
-    try:
-        pages = session.aws.sns.get_paginator("list_subscriptions_by_topic")
-        for page in pages.paginate(TopicArn=topic):
-            # In place of an ARN, one that waits for its confirmation says so in a word.
-            for subscription in page["Subscriptions"]:
-                is_confirmed = subscription["SubscriptionArn"].startswith("arn:")
-                numbers[CONFIRMED if is_confirmed else PENDING] += 1
-    except Exception as error:
-        problem = explain(error)
-        if problem is None:
-            raise
-        notes.append(f"How many have subscribed to the topic is not known: {problem.says}")
-        return Counter()
+def _subscriptions(sns: SNSClient, topic: str) -> Mapping[str, int]:
+    """The number of the topic's subscriptions by their state."""
+    numbers = {CONFIRMED: 0, PENDING: 0}
+    for page in sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic):
+        # In place of an ARN, one that waits for its confirmation says so in a word.
+        for subscription in page["Subscriptions"]:
+            is_confirmed = subscription["SubscriptionArn"].startswith("arn:")
+            numbers[CONFIRMED if is_confirmed else PENDING] += 1
     return numbers
 
 
-def _alarms_arrive(session: Session, app: str, topic: str, notes: list[str]) -> bool | None:
-    """Whether CloudWatch may use the topic's key: this page comes from a person, alarms do not."""
-    aws = session.aws
-    try:
-        key = read_topic_key(aws.sns, aws.kms, topic)
-    except Exception as error:
-        problem = explain(error)
-        if problem is None:
-            raise
-        notes.append(
-            f"Whether alarms reach the topic is not known, its key can't be read: {problem.says}"
-        )
-        return None
-    if key is None:
-        return True
-    partition = aws.caller.split(":")[1]
+def _key_troubles(aws: Aws, app: str, topic: str) -> Sequence[KeyTrouble]:
+    """What keeps CloudWatch from the topic's key: this page comes from a person, alarms do not."""
+    key, partition = read_topic_key(aws.sns, aws.kms, topic), aws.caller.split(":")[1]
     uses = key_uses(app, partition=partition, region=aws.region, account=aws.account)
-    found = list(troubles(key, uses["cloudwatch"], aws.region))
-    for trouble in found:
-        may = "" if trouble.sure else "may "
-        repair = f" Repair: {trouble.fix}" if trouble.fix else ""
-        notes.append(
-            f"This page comes from you. Alarms {may}reach no one, and no error is shown: "
-            f"{trouble.says}.{repair}"
-        )
-    if any(trouble.sure for trouble in found):
-        return False
-    return None if found else True
-
-
-def _troubles(subscriptions: int | None, pending: int | None, topic: str) -> Iterator[str]:
-    if subscriptions == 0:
-        yield (
-            "No one gets pages: the topic has no confirmed subscription, so nothing was "
-            f"published. Subscribe: aws sns subscribe --topic-arn {topic} --protocol email "
-            "--notification-endpoint you@example.com"
-        )
-    if pending:
-        yield (
-            f"{count(pending, 'subscription')} not confirmed yet: an e-mail with a link waits, "
-            "and SNS forgets it after 48 hours."
-        )
+    return () if key is None else tuple(troubles(key, uses["cloudwatch"], aws.region))
 
 
 def _text(session: Session) -> str:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import MAIN, Mode, pipeline_prefix
 
 from . import deployed, observed
 from .app import App, DeployedPipeline
-from .deadline import Deadline, reads_until
+from .deadline import Asking, Deadline, reads_until
 from .figures import alarms
 from .observed import ObservedPipeline
-from .problem import Problem
 from .queue import DeployedQueue, deployed_queue
 from .session import Session
 
@@ -84,25 +82,20 @@ class SettingsInForce:
 
 def read(session: Session, app: App, name: str) -> SettingsInForce:
     """The policy in force. Raises Problem if the pipeline or its settings can't be read."""
-    deadline = Deadline()
     pipeline = app.pipeline(name)
     settings = deployed.settings(pipeline)
-    unread: list[str] = []
     aws = session.aws
     _ = aws.sqs, aws.cloudwatch  # made before there are threads
-    with reads_until(deadline) as start:
-        queues = {
-            id_: start(partial(deployed_queue, aws.sqs, url)) for id_, url in pipeline.urls.items()
+    with reads_until(Deadline()) as start:
+        ask = Asking(start)
+        reads = {
+            id_: ask(f"queue {id_}", deployed_queue, aws.sqs, url)
+            for id_, url in pipeline.urls.items()
         }
-        ringing = start(partial(_alarms, aws.cloudwatch, app, pipeline))
-        seen = start(partial(observed.read, session, app, pipeline))
-
-        def lost(what: str, why: Problem) -> None:
-            unread.append(f"{what} could not be read: {why.says}")
-
-        found = {id_: queue.result(partial(lost, f"queue {id_}")) for id_, queue in queues.items()}
-        known = ringing.result(partial(lost, "the alarms"))
-        would = seen.result(partial(lost, "what mode observe has seen"))
+        ringing = ask("the alarms", _alarms, aws.cloudwatch, app, pipeline)
+        seen = ask("what mode observe has seen", observed.read, session, app, pipeline)
+        queues = {id_: queue() for id_, queue in reads.items()}
+        known, would = ringing(), seen()
     others = asdict(settings)
     for shown in ("name", "mode", "fifo", "policy", "policies", "retry"):
         others.pop(shown)
@@ -112,12 +105,12 @@ def read(session: Session, app: App, name: str) -> SettingsInForce:
         policy=_attempts(settings.policy),
         policies={id_: _attempts(policy) for id_, policy in settings.policies.items()},
         receives=_delays(settings.retry),
-        most_tries=_most_tries(settings.policy, found[MAIN]),
+        most_tries=_most_tries(settings.policy, queues[MAIN]),
         parked_end=_PARKED_END[settings.mode],
         settings=others,
-        queues=found,
+        queues=queues,
         alarms=known,
-        unread=unread,
+        unread=[f"{what} could not be read: {why.says}" for what, why in ask.lost],
         observed=would,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -18,27 +17,25 @@ from deadletter.contract import (
     PARKED_LANE,
     delay_lane,
     parking_source,
+    run_lane,
 )
-from deadletter.message.letter import NotALetter, from_api
 
 from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import explain, side_by_side
-from .group_sample import entry_of, said_by_aws
-from .letter_walk import FoundLetter, letters_of_lane, waiting_room
+from .grouping import entry_of, said_by_aws
+from .letter_walk import FoundLetter, Reach, letters_of_lane, look_into_queue, waiting_room
+from .life_record import ledger_of
 from .matching import FoundMessage, Matcher
-from .peek import Reach, peek
 from .problem import Cause, Denied, Problem
 from .queue import bare_queue, depth
-from .selection import Choice, ChosenPlace, PlaceKind
+from .selection import Choice, ChosenPlace, PlaceKind, closest
 from .session import Session
 from .waiting import waits_for
 from .words import count, moment
 
 if TYPE_CHECKING:
-    from mypy_boto3_sqs.type_defs import MessageTypeDef
-
     from deadletter.aws.waiting_room import WaitingLetter
     from deadletter.message.letter import Letter
     from deadletter.settings.pipeline import Pipeline
@@ -121,14 +118,17 @@ class Walk:
         self.searched: list[SearchedPlace] = []
         self.unsearched: list[UnsearchedPlace] = []
         self.notes: list[str] = []
+        self.absent: list[Problem] = []
+        """Why a run that was asked for is not known, once for each pipeline."""
         self.received = self.not_given_back = 0
         self.is_complete = True
         """Whether no search of a place ended before all of it was compared that was wanted."""
 
     def pipeline(self, app: App, pipeline: DeployedPipeline) -> None:
         """Search a pipeline: records, which say the least, come last."""
-        matcher = self.matcher(deployed.settings(pipeline))
-        _OfPipeline(self, self._session, app, pipeline, matcher).walk()
+        matcher = self._matcher(deployed.settings(pipeline))
+        with aws_errors():
+            _OfPipeline(self, self._session, app, pipeline, matcher).walk()
 
     def bare(self, name: str) -> None:
         """Search a queue that belongs to no pipeline."""
@@ -140,37 +140,33 @@ class Walk:
         if not self.look:
             self.left_out("", place, queue.url)
             return
-        searching = self.place("", place, self.matcher(Pipeline(name=queue.name)))
+        searching = PlaceSearch(self, "", place, self._matcher(Pipeline(name=queue.name)))
 
         def seen(letters: Sequence[FoundLetter]) -> Iterator[FoundMessage]:
             for found in letters:
                 entry = entry_of(found.letter, None, session.clock())
                 yield received("", place, found, entry=entry)
 
-        self.queue(searching, queue.url, seen, fifo=queue.is_fifo)
+        self.queue(searching, queue.url, seen, fifo=queue.fifo)
 
-    def matcher(self, settings: Pipeline) -> Matcher:
+    def _matcher(self, settings: Pipeline) -> Matcher:
         matcher = Matcher(self.chosen, settings, self._session.now)
         self.matchers.append(matcher)
         return matcher
-
-    def place(self, pipeline: str, place: str, matcher: Matcher, lane: str = "") -> PlaceSearch:
-        return PlaceSearch(self, pipeline, place, matcher, lane)
 
     def is_over(self) -> bool:
         return self.compared >= MOST or self._session.clock() >= self._until
 
     def reaches(self, pipeline: str, place: str) -> bool:
         """Whether there is time for a place; one without is named."""
-        if self.is_over():
+        if is_over := self.is_over():
             self.is_complete = False
             self.unsearched.append(UnsearchedPlace(pipeline, place, None, ENDED))
-        return not self.is_over()
+        return not is_over
 
     def left_out(self, pipeline: str, place: str, url: str, why: str = COST) -> None:
         """Name a queue that was not searched, unless it is empty."""
-        held = depth(self._session.aws.sqs, url)
-        if messages := held.total:
+        if messages := depth(self._session.aws.sqs, url).total:
             self.unsearched.append(UnsearchedPlace(pipeline, place, messages, why))
 
     def queue(
@@ -187,21 +183,20 @@ class Walk:
         held = depth(session.aws.sqs, url)
         part: list[FoundLetter] = []
 
-        def see(message: MessageTypeDef) -> None:
-            with suppress(NotALetter):
-                part.append(FoundLetter(from_api(message), place))
+        def see(found: FoundLetter) -> None:
+            part.append(found)
             if len(part) >= _PART:
                 searching.compare(known(part))
                 part.clear()
 
-        look = peek(
-            session.aws.sqs,
+        look = look_into_queue(
+            session,
             url,
-            missing=lambda: searching.missing(len(part)),
-            see=see,
-            now=session.clock,
+            place,
+            see,
             # Hidden for longer than the look: no message is seen twice.
             reach=Reach(seconds=left, most=MOST - self.compared, hidden=int(left) + 60),
+            missing=lambda: searching.missing(len(part)),
             visible=held.visible,
         )
         searching.compare(known(part))
@@ -221,7 +216,9 @@ class Walk:
 class PlaceSearch:
     """The search of one place: its messages are compared, part by part."""
 
-    def __init__(self, walk: Walk, pipeline: str, place: str, matcher: Matcher, lane: str) -> None:
+    def __init__(
+        self, walk: Walk, pipeline: str, place: str, matcher: Matcher, lane: str = ""
+    ) -> None:
         self._walk, self.pipeline, self.place = walk, pipeline, place
         self._matcher, self._lane = matcher, lane
         self._compared = self._matching = 0
@@ -260,14 +257,12 @@ class PlaceSearch:
         walk = self._walk
         messages: int | None = self._compared
         is_cut = not (is_whole and self._is_whole)
-        is_enough = walk.few is not None and self._compared >= walk.few
-        if is_cut and is_enough:
+        if is_cut and walk.few is not None and self._compared >= walk.few:
             messages = None if of_all is None else of_all()
-        if is_cut and not is_enough:
+        elif is_cut:
             walk.is_complete = False
-            walk.unsearched.append(
-                UnsearchedPlace(self.pipeline, f"the rest of {self.place}", None, ENDED)
-            )
+            rest = f"the rest of {self.place}"
+            walk.unsearched.append(UnsearchedPlace(self.pipeline, rest, None, ENDED))
         walk.searched.append(
             SearchedPlace(
                 self.pipeline,
@@ -285,44 +280,47 @@ class _OfPipeline:
     """The places of one pipeline."""
 
     def __init__(
-        self,
-        walk: Walk,
-        session: Session,
-        app: App,
-        pipeline: DeployedPipeline,
-        matcher: Matcher,
+        self, walk: Walk, session: Session, app: App, pipeline: DeployedPipeline, matcher: Matcher
     ) -> None:
         from deadletter.aws.cause_entries import DynamoDBCauseEntries
 
         self._walk, self._session, self._app = walk, session, app
-        self._pipeline, self._matcher = pipeline, matcher
+        self._pipeline, self._matcher, self._name = pipeline, matcher, pipeline.name
         self._places = walk.chosen.places
         self._room = waiting_room(session, app, pipeline)
-        self._index = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, pipeline.name)
+        self._index = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, self._name)
+        self._named = {PlaceKind.DEDICATED: pipeline.dedicated, PlaceKind.PARKED: pipeline.parking}
         for place in self._places:
-            known = {PlaceKind.DEDICATED: pipeline.dedicated, PlaceKind.PARKED: pipeline.parking}
-            if place.name and place.kind in known and place.name not in known[place.kind]:
-                names = ", ".join(known[place.kind]) or "none"
-                raise Problem(
-                    f"{pipeline.name} has no {place}: the names are {names}.", Cause.ABSENT
-                )
+            if matcher.outcomes is not None and place.kind is not PlaceKind.RUN:
+                raise Problem("An outcome is that of a run: --in run:ID.", Cause.INPUT)
+            known = self._named.get(place.kind, {})
+            if place.name and place.kind in self._named and place.name not in known:
+                names = ", ".join(known) or "none"
+                says = f"{self._name} has no {place}: the names are {names}."
+                raise Problem(says, Cause.ABSENT)
 
     def walk(self) -> None:
-        walk = self._walk
-        lanes = self._lanes()
-        for lane in lanes:
-            self._lane(lane)
-        self._name_what_is_near(lanes)
+        walk, of_outcomes = self._walk, self._matcher.outcomes is not None
+        names = sorted(lane.name for lane in self._room.lanes())
+        for lane in names:
+            # Elsewhere no outcome is known: its run tells of what has left it.
+            is_told = not of_outcomes or lane.startswith(run_lane(""))
+            is_chosen = not self._places or any(_holds(place, lane) for place in self._places)
+            if is_told and is_chosen:
+                self._lane(lane)
+        if of_outcomes:
+            self._snapshots()
+            return
+        self._name_what_is_near(names)
         for place, url in self._queues():
-            if walk.look and walk.reaches(self._pipeline.name, place):
-                searching = walk.place(self._pipeline.name, place, self._matcher)
+            if walk.look and walk.reaches(self._name, place):
+                searching = PlaceSearch(walk, self._name, place, self._matcher)
                 seen = partial(self._with_records, place)
                 walk.queue(searching, url, seen, fifo=self._pipeline.fifo)
         if self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
             self._compare(IN_A_QUEUE, self._failing())
             self._of_ids()
-        asks_runs = walk.chosen.ids or any(term.key == "outcome" for term in walk.chosen.terms)
-        if self._runs() or (asks_runs and not self._places):
+        if self._runs() or (walk.chosen.ids and not self._places):
             self._snapshots()
         if self._wants(PlaceKind.DISCARDED) and self._places:
             self._compare("discarded", self._discarded())
@@ -335,49 +333,28 @@ class _OfPipeline:
         of_all: Callable[[], int] | None = None,
         lane: str = "",
     ) -> None:
-        if not self._walk.reaches(self._pipeline.name, place):
-            return
-        searching = self._walk.place(self._pipeline.name, place, self._matcher, lane)
-        searching.compare(found)
-        searching.end(of_all)
+        if self._walk.reaches(self._name, place):
+            searching = PlaceSearch(self._walk, self._name, place, self._matcher, lane)
+            searching.compare(found)
+            searching.end(of_all)
 
     def _wants(self, *kinds: PlaceKind) -> bool:
         return not self._places or any(place.kind in kinds for place in self._places)
 
     # The waiting room.
 
-    def _lanes(self) -> list[str]:
-        with aws_errors():
-            names = sorted(lane.name for lane in self._room.lanes())
-        return [lane for lane in names if self._wants_lane(lane)]
-
-    def _wants_lane(self, lane: str) -> bool:
-        return not self._places or any(_holds(place, lane) for place in self._places)
-
     def _lane(self, lane: str) -> None:
-        walk = self._walk
-        place = place_of(lane)
-        if not walk.reaches(self._pipeline.name, place):
+        walk, place, room = self._walk, place_of(lane), self._room
+        if not (walk.read_letters or self._matcher.reads_content):
+            most = MOST if walk.few is None else walk.few + 1
+            seen = (self._waiting(place, each) for each in room.look(lane, most))
+            self._compare(place, self._recorded(seen), partial(room.count, lane), lane)
             return
-        if walk.read_letters or self._matcher.reads_content:
-            broken: list[int] = []
-            letters = letters_of_lane(self._session, self._app, self._pipeline, lane, broken.append)
-            found = (self._whole(place, each) for each in letters)
-            self._compare(place, self._recorded(found), lane=lane)
-            if broken:
-                items = count(sum(broken), "item")
-                walk.notes.append(f"{items} of {place} hold no whole message.")
-            return
-        most = MOST if walk.few is None else walk.few + 1
-        with aws_errors():
-            waiting = self._room.look(lane, most)
-
-        def of_all() -> int:
-            with aws_errors():
-                return self._room.count(lane)
-
-        seen = (self._waiting(place, each) for each in waiting)
-        self._compare(place, self._recorded(seen), of_all=of_all, lane=lane)
+        broken: list[int] = []
+        letters = letters_of_lane(self._session, self._app, self._pipeline, lane, broken.append)
+        self._compare(place, self._with_records(place, letters), lane=lane)
+        if broken:
+            walk.notes.append(f"{count(sum(broken), 'item')} of {place} hold no whole message.")
 
     def _waiting(self, place: str, waiting: WaitingLetter) -> FoundMessage:
         stamp, lane = waiting.stamp, waiting.lane
@@ -386,7 +363,7 @@ class _OfPipeline:
         if lane == PARKED_LANE and stamp is not None:
             because = stamp.because or because
         return FoundMessage(
-            pipeline=self._pipeline.name,
+            pipeline=self._name,
             place=place,
             lane=lane,
             home=waiting.home,
@@ -397,6 +374,7 @@ class _OfPipeline:
             because=because,
             reason=(stamp.reason or "") if stamp and lane == PARKED_LANE else "",
             rule=(stamp.rule or "") if stamp else "",
+            outcome=_outcome_in(lane),
             content=partial(self._content, waiting),
         )
 
@@ -412,9 +390,6 @@ class _OfPipeline:
         self._walk.notes.append(note)
         return None
 
-    def _whole(self, place: str, found: FoundLetter) -> FoundMessage:
-        return received(self._pipeline.name, place, found)
-
     def _recorded(self, found: Iterable[FoundMessage]) -> Iterator[FoundMessage]:
         """The messages with their failure records, those of the chosen places alone."""
         causes = [place.name.lower() for place in self._places if place.kind is PlaceKind.CAUSE]
@@ -422,37 +397,28 @@ class _OfPipeline:
             parking_source(place.name) for place in self._places if place.kind is PlaceKind.PARKED
         }
         only_homes = homes and parking_source("") not in homes
+        others = [place for place in self._places if place.kind is not PlaceKind.CAUSE]
         for part in _parts(found, _PART):
-            with aws_errors():
-                entries = self._index.whole([each.origin for each in part if each.entry is None])
+            entries = self._index.whole([each.origin for each in part if each.entry is None])
             for each in part:
                 each.entry = each.entry or entries.get(each.origin)
                 cause = each.entry.fingerprint if each.entry else ""
                 other = causes and not any(cause.startswith(name) for name in causes)
-                if each.lane == PARKED_LANE and only_homes and each.home not in homes:
-                    continue
-                if each.lane != PARKED_LANE and other and not self._wants_by_name(each.lane):
-                    continue
-                yield each
-
-    def _wants_by_name(self, lane: str) -> bool:
-        others = [place for place in self._places if place.kind is not PlaceKind.CAUSE]
-        return any(_holds(place, lane) for place in others)
+                if each.lane == PARKED_LANE:
+                    is_meant = not only_homes or each.home in homes
+                else:
+                    is_meant = not other or any(_holds(place, each.lane) for place in others)
+                if is_meant:
+                    yield each
 
     def _name_what_is_near(self, lanes: Sequence[str]) -> None:
         """Say of a named place that nothing waits there, and which is near."""
-        from .selection import closest
-
-        names = {PlaceKind.CIRCUIT, PlaceKind.RULE}
         for place in self._places:
-            if place.kind in names and not any(_holds(place, lane) for lane in lanes):
-                with aws_errors():
-                    known = [place_of(lane.name) for lane in self._room.lanes()]
-                near = closest(str(place), known)
+            is_named = place.kind in (PlaceKind.CIRCUIT, PlaceKind.RULE)
+            if is_named and not any(_holds(place, lane) for lane in lanes):
+                near = closest(str(place), list(map(place_of, lanes)))
                 meant = f" Did you mean {near}?" if near else ""
-                self._walk.notes.append(
-                    f"Nothing of {self._pipeline.name} waits for {place}.{meant}"
-                )
+                self._walk.notes.append(f"Nothing of {self._name} waits for {place}.{meant}")
 
     # Queues.
 
@@ -464,14 +430,13 @@ class _OfPipeline:
         ):
             if place.kind is PlaceKind.DLQ:
                 yield "dlq", pipeline.dlq_url
-            queues = {PlaceKind.PARKED: pipeline.parking, PlaceKind.DEDICATED: pipeline.dedicated}
-            for name, url in queues.get(place.kind, {}).items():
+            for name, url in self._named.get(place.kind, {}).items():
                 if place.name in ("", name):
                     is_only = place.kind is PlaceKind.PARKED and len(pipeline.parking) == 1
                     yield str(place.kind) if is_only else f"{place.kind}:{name}", url
 
-    def _with_records(self, place: str, letters: Sequence[FoundLetter]) -> Iterator[FoundMessage]:
-        return self._recorded(self._whole(place, each) for each in letters)
+    def _with_records(self, place: str, letters: Iterable[FoundLetter]) -> Iterator[FoundMessage]:
+        return self._recorded(received(self._name, place, each) for each in letters)
 
     def _name_unsearched(self) -> None:
         walk, pipeline = self._walk, self._pipeline
@@ -482,10 +447,9 @@ class _OfPipeline:
             why = "never searched: a receive would count as a failed try of the consumer"
             walk.left_out(pipeline.name, "main", pipeline.main_url, why)
         if self._matcher.untold:
-            walk.unsearched.append(UnsearchedPlace(
-                pipeline.name, IN_A_QUEUE, self._matcher.untold,
-                "their failure records do not say whether they match; " + COST,
-            ))  # fmt: skip
+            why = f"their failure records do not say whether they match; {COST}"
+            untold = UnsearchedPlace(pipeline.name, IN_A_QUEUE, self._matcher.untold, why)
+            walk.unsearched.append(untold)
         if self._matcher.reads_times and self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
             walk.notes.append("Of what only failure records know, the first failure counts.")
 
@@ -498,18 +462,11 @@ class _OfPipeline:
         for shard in range(CAUSE_SHARDS):
             last: Any = None
             while True:
-                with aws_errors():
-                    page = self._index.page(shard, most, CAUSES.projected, after=last)
+                page = self._index.page(shard, most, CAUSES.projected, after=last)
                 for entry in page.entries:
-                    if entry.origin in waiting:
-                        continue
-                    yield FoundMessage(
-                        pipeline=self._pipeline.name,
-                        place=place,
-                        origin=entry.origin,
-                        entry=entry,
-                        size=entry.about.size,
-                    )
+                    if entry.origin not in waiting:
+                        origin, size = entry.origin, entry.about.size
+                        yield FoundMessage(self._name, place, origin, entry=entry, size=size)
                 last = page.last
                 if last is None:
                     break
@@ -521,10 +478,9 @@ class _OfPipeline:
         if self._walk.few is None and not self._places:
             # All of it was walked through.
             return origins, place
-        with aws_errors():
-            lanes = [lane.name for lane in self._room.lanes() if lane.name != PARKED_LANE]
-            for lane in lanes:
-                waiting = self._room.look(lane, _MOST_ORIGINS)
+        for lane in self._room.lanes():
+            if lane.name != PARKED_LANE:
+                waiting = self._room.look(lane.name, _MOST_ORIGINS)
                 origins |= {each.stamp.origin for each in waiting if each.stamp}
                 if len(waiting) >= _MOST_ORIGINS:
                     place = f"waiting, {IN_A_QUEUE}"
@@ -532,18 +488,9 @@ class _OfPipeline:
 
     def _of_ids(self) -> None:
         """Say of ids that were not found what their records say."""
-        from deadletter.aws.ledger import DynamoDBLedger
-
-        name, session = self._pipeline.name, self._session
-        missing = [id_ for id_ in self._walk.chosen.ids if (name, id_) not in self._walk.seen]
-        if not missing:
-            return
-        ledger = DynamoDBLedger(
-            session.aws.dynamodb, self._app.letters_table, name, session.clock, keep_seconds=0
-        )
-        with aws_errors():
-            rows = ledger.rows(missing[:100])
-        for id_, row in rows.items():
+        walk, ledger = self._walk, ledger_of(self._session, self._app, self._pipeline)
+        missing = [id_ for id_ in walk.chosen.ids if (self._name, id_) not in walk.seen][:100]
+        for id_, row in ledger.rows(missing).items() if missing else ():
             last = row.failures[-1].at if row.failures else 0.0
             if row.recovered_at is not None and row.recovered_at >= last:
                 says = "processed, by its record"
@@ -551,7 +498,7 @@ class _OfPipeline:
                 says = f"parked as {row.parked_as}, by its record"
             else:
                 says = "no longer failing: it was processed, or discarded"
-            self._walk.notes.append(f"{id_} is {says}. Its story: dlq show {id_}")
+            walk.notes.append(f"{id_} is {says}. Its story:\ndlq show {id_}")
 
     # Runs, and what was discarded.
 
@@ -562,40 +509,42 @@ class _OfPipeline:
         from .replay_letters import letters_of
         from .replay_runs import RunSwitch
 
+        walk = self._walk
         for run in self._runs() or self._latest_runs():
             try:
-                switch = RunSwitch(self._session, self._pipeline.name, run)
+                switch = RunSwitch(self._session, self._name, run)
                 place = f"run:{switch.id}"
                 found = (self._of_run(place, listed) for listed in letters_of(switch))
                 self._compare(place, self._recorded(found))
             except Problem as problem:
-                # Messages of a run without a snapshot are waiting in it.
-                if problem.cause is not Cause.FAILED:
+                if problem.cause is Cause.ABSENT:
+                    # Another pipeline's, or what it took is not on record any more.
+                    walk.absent += [problem] if self._runs() else []
+                elif problem.cause is not Cause.FAILED:
                     raise
+                elif self._matcher.outcomes is not None:
+                    why = "it has not taken all of its messages yet"
+                    walk.unsearched.append(UnsearchedPlace(self._name, f"run:{run}", None, why))
 
     def _latest_runs(self) -> Sequence[str]:
-        from deadletter.aws.replay_runs import DynamoDBReplayRuns
+        from .replay_runs import runs_of
 
-        session, name = self._session, self._pipeline.name
-        runs = DynamoDBReplayRuns(
-            session.aws.dynamodb, self._app.letters_table, name, session.clock
-        )
-        with aws_errors():
-            every = sorted(runs.all(), key=lambda run: run.created, reverse=True)
-        for run in every[_LATEST_RUNS:]:
-            self._walk.unsearched.append(
-                UnsearchedPlace(
-                    name, f"run:{run.id}", run.letters, "an older run: --in searches it"
-                )
+        every = runs_of(self._session, self._app, self._pipeline).all()
+        runs = sorted(every, key=lambda run: run.created, reverse=True)
+        self._walk.unsearched += [
+            UnsearchedPlace(
+                self._name, f"run:{run.id}", run.letters, "an older run: --in searches it"
             )
-        return [run.id for run in every[:_LATEST_RUNS]]
+            for run in runs[_LATEST_RUNS:]
+        ]
+        return [run.id for run in runs[:_LATEST_RUNS]]
 
     def _of_run(self, place: str, listed: Any) -> FoundMessage:
         from deadletter.message.stamp import Stamp
 
         name = listed.name
         return FoundMessage(
-            pipeline=self._pipeline.name,
+            pipeline=self._name,
             place=place,
             origin=name.origin,
             copy=name.copy,
@@ -609,14 +558,10 @@ class _OfPipeline:
         from deadletter.aws.replay_objects import S3RunObjects, runs_with_objects
         from deadletter.replay.discarded import NotADiscardedLetter, discarded_letter
 
-        s3, bucket, name = self._session.aws.s3, self._app.letters_bucket, self._pipeline.name
-        with aws_errors():
-            runs = list(runs_with_objects(s3, bucket, name))
-        for run in runs:
-            objects = S3RunObjects(s3, bucket, name, run)
-            with aws_errors():
-                names = [each.name for each in objects.listed(DISCARDED)]
-            for part in _parts(names, _PART // 2):
+        s3, bucket = self._session.aws.s3, self._app.letters_bucket
+        for run in list(runs_with_objects(s3, bucket, self._name)):
+            objects = S3RunObjects(s3, bucket, self._name, run)
+            for part in _parts([each.name for each in objects.listed(DISCARDED)], _PART // 2):
                 with side_by_side() as start:
                     reads = [(each, start(partial(objects.get, each))) for each in part]
                     data = [(each, read.answer("A discarded message")) for each, read in reads]
@@ -627,9 +572,14 @@ class _OfPipeline:
                         self._walk.notes.append(f"The copy {run}/{each} is damaged.")
                         continue
                     kept = FoundLetter(copy.letter, copy.parked_in, kept=copy.parked_stamp)
-                    found = self._whole("discarded", kept)
+                    found = received(self._name, "discarded", kept)
                     found.because = f"discarded by {copy.by}: {copy.because}"
                     yield found
+
+
+def _outcome_in(lane: str) -> str:
+    """What its run says of a message that waits in a lane; empty if no run has it."""
+    return "OPEN" if lane.startswith(run_lane("")) else ""
 
 
 def place_of(lane: str) -> str:
@@ -680,6 +630,7 @@ def received(pipeline: str, place: str, found: FoundLetter, **more: Any) -> Foun
         because=(stamp.because or "" if stamp else "") or said,
         reason=(stamp.reason or "" if stamp else ""),
         rule=(stamp.rule or "" if stamp else ""),
+        outcome=_outcome_in(found.lane or ""),
         **more,
     )
 
@@ -697,6 +648,9 @@ def search(walk: Walk, app: App | None, pipelines: Sequence[str], chosen: Choice
     found = app.select(pipelines)
     for pipeline in found:
         walk.pipeline(app, pipeline)
+    runs = [place for place in chosen.places if place.kind is PlaceKind.RUN]
+    if runs and len(walk.absent) == len(runs) * len(found):
+        raise walk.absent[0]
     return [pipeline.name for pipeline in found]
 
 

@@ -39,60 +39,29 @@ class QueueDepth:
 
 def depth(sqs: SQSClient, url: str) -> QueueDepth:
     """The depth of the queue at this URL."""
-    attributes = sqs.get_queue_attributes(
-        QueueUrl=url,
-        AttributeNames=[
-            "ApproximateNumberOfMessages",
-            "ApproximateNumberOfMessagesNotVisible",
-            "ApproximateNumberOfMessagesDelayed",
-        ],
-    )["Attributes"]
-    return QueueDepth(
-        int(attributes["ApproximateNumberOfMessages"]),
-        int(attributes["ApproximateNumberOfMessagesNotVisible"]),
-        int(attributes["ApproximateNumberOfMessagesDelayed"]),
-    )
+    number = "ApproximateNumberOfMessages"
+    names: Any = [f"{number}{kind}" for kind in ("", "NotVisible", "Delayed")]
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return QueueDepth(*(int(attributes[name]) for name in names))
 
 
-@dataclass(frozen=True, slots=True)
-class BareQueue:
-    """A queue as SQS describes it: `attributes` are SQS's own, by their API names."""
-
-    url: str
-    attributes: Mapping[str, str]
-
-    @property
-    def arn(self) -> str:
-        return self.attributes["QueueArn"]
-
-    @property
-    def name(self) -> str:
-        return self.arn.rpartition(":")[2]
-
-    @property
-    def is_fifo(self) -> bool:
-        return self.attributes.get("FifoQueue") == "true"
-
-
-def bare_queue(session: Session, url: str) -> BareQueue:
+def bare_queue(session: Session, named: str) -> DeployedQueue:
     """A queue by its URL, name or ARN. Nothing of ours has to be deployed.
 
     Raises Problem (ABSENT) if there is no such queue.
     """
     sqs = session.aws.sqs
     try:
-        url = _url(sqs, url)
-        answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+        return deployed_queue(sqs, _url(sqs, named))
     except Exception as error:
         if error_code(error) not in _ABSENT:
             raise
         raise Problem(
-            f"There is no queue {url!r} in account {session.aws.account}, {session.aws.region}, or "
-            "you have no access to it: give its URL, its name or its ARN, and check --region and "
-            "--profile; aws sqs list-queues names them.",
+            f"There is no queue {named!r} in account {session.aws.account}, {session.aws.region}, "
+            "or you have no access to it: give its URL, its name or its ARN, and check --region "
+            "and --profile. Their names:\naws sqs list-queues",
             Cause.ABSENT,
         ) from error
-    return BareQueue(url, {str(name): value for name, value in answer["Attributes"].items()})
 
 
 def _url(sqs: SQSClient, text: str) -> str:

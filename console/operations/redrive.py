@@ -98,7 +98,7 @@ def _invoke(session: Session, queue: RedriveTarget, *, dry_run: bool) -> Mapping
             session.aws,
             queue.pipeline,
             {"source": queue.source, "dry_run": dry_run, "asked": True},
-            lost="the run may still be going on; see dlq status",
+            lost="the run may still be going on",
             failed="what it had not moved is still in its queue",
         )
 

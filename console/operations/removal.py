@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN_DLQ, PARKED_LANE, is_of_delays, pipeline_prefix
+from deadletter.contract import (
+    MAIN,
+    MAIN_DLQ,
+    PARKED_LANE,
+    dedicated_lane,
+    is_of_delays,
+    parking_source,
+    pipeline_prefix,
+)
 from deadletter.signals.troubles import TroubleKind
 
 from . import circuits, status
@@ -88,13 +96,8 @@ def read(session: Session, pipeline: str | None) -> Removal:
 
 def _replays(known: PipelineStatus) -> Iterator[Leftover]:
     for run in known.runs:
-        yield Leftover(
-            RUN,
-            run.run,
-            run.messages,
-            f"run {run.run} is {run.state} or has messages: wait for its end, or abort it",
-            f"dlq run abort {run.run}",
-        )
+        says = f"run {run.run} is {run.state} or has messages: wait for its end, or abort it"
+        yield Leftover(RUN, run.run, run.messages, says, f"dlq run abort {run.run}")
 
 
 def _circuits(session: Session, pipeline: DeployedPipeline) -> Iterator[Leftover]:
@@ -102,87 +105,54 @@ def _circuits(session: Session, pipeline: DeployedPipeline) -> Iterator[Leftover
     for row in circuits.list_circuits(session, [pipeline.name]).circuits:
         if row.state == State.CLOSED and row.forced is None and not row.consumer_paused:
             continue
-        paused = ", and its consumer is paused: nothing starts it again once the pipeline is gone"
+        says = f"circuit {row.key} is {row.state}{' by hand' if row.forced else ''}"
+        if row.consumer_paused:
+            says += (
+                ", and its consumer is paused: nothing starts it again once the pipeline is gone"
+            )
         key = "" if row.key == pipeline.name else f" {row.key}"
-        yield Leftover(
-            CIRCUIT,
-            row.key,
-            None,
-            f"circuit {row.key} is {row.state}{' by hand' if row.forced else ''}"
-            f"{paused if row.consumer_paused else ''}",
-            f'dlq circuit release{key} -p {pipeline.name} --reason "it is removed"'
-            if row.forced
-            else None,
-        )
+        release = f'dlq circuit release{key} -p {pipeline.name} --reason "it is removed"'
+        yield Leftover(CIRCUIT, row.key, None, says, release if row.forced else None)
 
 
 def _queues(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Iterator[Leftover]:
-    name = pipeline.name
-    for url, depth, says, command in (
-        (
-            pipeline.main_url,
-            known.main,
-            "stop its producers, and let the consumer empty it",
-            None,
-        ),
-        *(
-            (url, known.dedicated.get(id_), "a dedicated DLQ", _redrive(name, id_))
-            for id_, url in pipeline.dedicated.items()
-        ),
-        (pipeline.dlq_url, known.dlq, "the DLQ", _redrive(name, MAIN_DLQ)),
-        *(
-            (url, known.parking.get(id_), "a parking queue", way_out(PARKED_LANE, name))
-            for id_, url in pipeline.parking.items()
-        ),
-    ):
-        yours = not _is_ours(app, pipeline, url)
+    name, parked, observes = pipeline.name, parking_source(""), pipeline.mode == "observe"
+    again = f"dlq retry --auto -p {name}"
+    for source in (MAIN, *pipeline.dedicated, MAIN_DLQ, *map(parking_source, pipeline.parking)):
+        is_main, url = source == MAIN, pipeline.urls[source]
+        messages = _messages(known.depths[source])
         # Your main queue goes on without us, and where we only observe, so does your DLQ.
-        if yours and (url == pipeline.main_url or pipeline.mode == "observe"):
+        yours = not _is_ours(app, pipeline, url) and (is_main or observes)
+        if yours or not messages:
             continue
-        if messages := _messages(depth):
-            if pipeline.mode == "observe" and url != pipeline.main_url:
-                says, command = f"{says}; mode observe moves nothing: set mode to enforce", None
-            yield Leftover(
-                QUEUE,
-                _name(url),
-                messages,
-                f"{count(messages, 'message')} in {_name(url)}: {says}",
-                command,
-            )
-
-
-def _redrive(pipeline: str, source: str) -> str:
-    chosen = "" if source == MAIN_DLQ else f" --in dedicated:{source}"
-    return f"dlq retry --auto{chosen} -p {pipeline}"
-
-
-def _place(lane: str) -> str:
-    """The place of a lane's messages, as it is typed."""
-    return "time --all" if is_of_delays(lane) else lane
+        command: str | None
+        if is_main:
+            says, command = "stop its producers, and let the consumer empty it", None
+        elif source.startswith(parked):
+            says, command = "a parking queue", way_out(PARKED_LANE, name)
+        elif source == MAIN_DLQ:
+            says, command = "the DLQ", again
+        else:
+            says, command = "a dedicated DLQ", way_out(dedicated_lane(source), name)
+        if observes and not is_main:
+            says, command = f"{says}; mode observe moves nothing: set mode to enforce", None
+        said = f"{count(messages, 'message')} in {_name(url)}: {says}"
+        yield Leftover(QUEUE, _name(url), messages, said, command)
 
 
 def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
     for lane in known.waiting:
         if lane.messages == 0:
             continue
-        messages = "messages" if lane.messages is None else count(lane.messages, "message")
-        command = way_out(lane.waiting_for, known.name)
-        recall = f"dlq retry --in {_place(lane.waiting_for)} -p {known.name}"
-        yield Leftover(
-            WAITING,
-            lane.waiting_for,
-            lane.messages,
-            f"{messages} wait for {waits_for(lane.waiting_for)}",
-            command or recall,
-        )
+        place, letters = lane.waiting_for, lane.messages
+        messages = "messages" if letters is None else count(letters, "message")
+        typed = "time --all" if is_of_delays(place) else place
+        command = way_out(place, known.name) or f"dlq retry --in {typed} -p {known.name}"
+        yield Leftover(WAITING, place, letters, f"{messages} wait for {waits_for(place)}", command)
     if more := known.places_not_counted:
-        yield Leftover(
-            WAITING,
-            "others",
-            None,
-            f"messages wait for {count(more, 'more thing')}, not counted",
-            f"dlq list --in waiting --pipeline {known.name}",
-        )
+        says = f"messages wait for {count(more, 'more thing')}, not counted"
+        command = f"dlq list --in waiting --pipeline {known.name}"
+        yield Leftover(WAITING, "others", None, says, command)
 
 
 def _messages(depth: QueueDepth | None) -> int:
@@ -197,51 +167,43 @@ def _steps(pipeline: DeployedPipeline) -> Iterator[RemovalStep]:
         None,
     )
     own, queues = pipeline.stacks["pipeline"], pipeline.stacks["queues"]
-    if own == queues:
-        yield RemovalStep("Take the pipeline out of your code", None)
-        yield RemovalStep(
-            "Functions, schedules and alarms go, queues stay", f"npx cdk deploy {own}"
-        )
-        return
-    yield RemovalStep(
-        "Functions, schedules and alarms go. While your settings name the pipeline: the CDK "
-        "does not know its stacks after that",
-        f"npx cdk destroy {own}",
+    unprotect = "update-termination-protection --no-enable-termination-protection"
+    apart = (
+        (
+            "Functions, schedules and alarms go. While your settings name the pipeline: the CDK "
+            "does not know its stacks after that",
+            f"npx cdk destroy {own}",
+        ),
+        (
+            "The stack of the queues is protected",
+            f"aws cloudformation {unprotect} --stack-name {queues}",
+        ),
+        ("The stack goes, its queues stay", f"npx cdk destroy {queues}"),
+        (f"Take {pipeline.name} out of `pipelines` in your settings", None),
+        ("What all pipelines share forgets it", "npx cdk deploy --all"),
     )
-    yield RemovalStep(
-        "The stack of the queues is protected",
-        "aws cloudformation update-termination-protection --no-enable-termination-protection "
-        f"--stack-name {queues}",
+    together = (
+        ("Take the pipeline out of your code", None),
+        ("Functions, schedules and alarms go, queues stay", f"npx cdk deploy {own}"),
     )
-    yield RemovalStep("The stack goes, its queues stay", f"npx cdk destroy {queues}")
-    yield RemovalStep(f"Take {pipeline.name} out of `pipelines` in your settings", None)
-    yield RemovalStep("What all pipelines share forgets it", "npx cdk deploy --all")
+    for says, command in together if own == queues else apart:
+        yield RemovalStep(says, command)
 
 
 def _stays(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Iterator[Remainder]:
-    urls = (
-        pipeline.main_url,
-        pipeline.dlq_url,
-        *pipeline.dedicated.values(),
-        *pipeline.parking.values(),
-    )
-    for url in urls:
+    for source, url in pipeline.urls.items():
         if _is_ours(app, pipeline, url):
-            yield Remainder(
-                _name(url),
+            says = (
                 "a queue of ours, kept with what is in it unless the app is ephemeral; its name "
-                "stays taken until it is deleted, or imported (docs/operate.md)",
-                f"aws sqs delete-queue --queue-url {url}",
+                "stays taken until it is deleted, or imported (docs/operate.md)"
             )
+            yield Remainder(_name(url), says, f"aws sqs delete-queue --queue-url {url}")
             continue
-        depth = known.dlq if url == pipeline.dlq_url else None
-        inside = f", with {count(messages, 'message')}" if (messages := _messages(depth)) else ""
+        messages = _messages(known.dlq) if source == MAIN_DLQ else 0
+        inside = f", with {count(messages, 'message')}" if messages else ""
         yield Remainder(_name(url), f"your queue{inside}: we don't touch it", None)
-    yield Remainder(
-        app.letters_table,
-        "its failure records, until they expire; nothing reads them any more",
-        None,
-    )
+    records = "its failure records, until they expire; nothing reads them any more"
+    yield Remainder(app.letters_table, records, None)
     yield Remainder(
         app.rules_table,
         f"its rules, which a new pipeline {pipeline.name} would obey",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from .adapter_errors import aws_errors
 from .problem import Cause, Problem
 from .replay_runs import RunSwitch
+from .selection import closest
 
 if TYPE_CHECKING:
     from deadletter.aws.replay_objects import S3RunObjects
@@ -20,6 +21,16 @@ FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED, ReplayOutco
 """Outcomes of letters that were tried and not processed, as far as anything is known."""
 
 
+PROCESSED = frozenset({ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE})
+
+OUTCOMES: Mapping[str, Collection[ReplayOutcome]] = {
+    "failed": FAILED,
+    "processed": PROCESSED,
+    **{outcome.name.lower(): (outcome,) for outcome in ReplayOutcome},
+}
+"""What `-f outcome=` takes, and the outcomes that it means."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListedLetter:
     """A letter of a run: its name in the manifest, its outcome, and how often it came back."""
@@ -27,6 +38,26 @@ class ListedLetter:
     name: Name
     outcome: ReplayOutcome
     returned: int = 0
+
+
+def outcomes_of(names: Sequence[str]) -> set[ReplayOutcome]:
+    """The outcomes that these words mean; Problem for an unknown one."""
+    wanted: set[ReplayOutcome] = set()
+    for name in names:
+        if name.lower() not in OUTCOMES:
+            near = closest(name, OUTCOMES)
+            meant = "" if near is None else f" Did you mean {near}?"
+            raise Problem(
+                f"There is no outcome {name!r}.{meant} Allowed: {', '.join(OUTCOMES)}.", Cause.INPUT
+            )
+        wanted.update(OUTCOMES[name.lower()])
+    return wanted
+
+
+def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:
+    """Whether a message of a run has one of these outcomes; Problem for an unknown one."""
+    wanted = outcomes_of(names)
+    return lambda letter: letter.outcome in wanted
 
 
 def objects_of(switch: RunSwitch) -> S3RunObjects:
@@ -61,7 +92,7 @@ def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     if index is None:
         raise Problem(
             f"Run {switch.id} has not taken its messages yet: it is {switch.before.state}. "
-            f"dlq show {switch.id} --watch waits for it.",
+            f"This waits for it:\ndlq show {switch.id} --watch",
             Cause.FAILED,
         )
     for shard in range(len(index.shards)):

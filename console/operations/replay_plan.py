@@ -31,7 +31,7 @@ from .replay_census import Census, CountedLetter, by, census, must_look
 from .replay_pace import Pace, duration, pace
 from .replay_source import ReplaySource
 from .session import Session
-from .watched import read_memories, watched
+from .watched import read_memories, source_status
 from .words import clock, count, moment
 from .words import duration as in_words
 
@@ -191,7 +191,7 @@ def circuits(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence
     return tuple(
         f"Circuit {circuit.key} is {circuit.state}: messages that need it leave the run and wait "
         "for it, and the run holds itself while the pipeline's own circuit is not closed. It is "
-        f"lifted by dlq circuit close {circuit.key} --expires 10m"
+        f"lifted by\ndlq circuit close {circuit.key} --expires 10m"
         for circuit in troubled
     )
 
@@ -264,11 +264,8 @@ def _first_expiry(
     if source.url is None:
         return None
     memories = read_memories(session.aws.dynamodb, app.letters_table, pipeline.name)
-    known = watched(memories, app.name, pipeline, lambda _: 0, session.now)
-    for status in known.sources:
-        if status.source == source.id and status.seconds_to_expiry is not None:
-            return moment(session.now.timestamp() + status.seconds_to_expiry)
-    return None
+    left = source_status(memories, source.id, source.url, 0, session.now).seconds_to_expiry
+    return None if left is None else moment(session.now.timestamp() + left)
 
 
 def _warnings(

@@ -163,8 +163,8 @@ def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
     if source.startswith(DISCARDED_LETTERS):
         return (
             f"{counted} were counted, and {run.messages or 0:,} are back. "
-            f"The other {number:,} were back already, or their copies are gone or damaged. See "
-            f"what is left: dlq restore {switch.plan.restored_run or 'RUN'} --dry-run"
+            f"The other {number:,} were back already, or their copies are gone or damaged. What "
+            f"is left:\ndlq restore {switch.plan.restored_run or 'RUN'} --dry-run"
         )
     if source.startswith(ORIGINALS):
         says = [f"{counted} were counted, and {run.messages or 0:,} made."]
@@ -180,15 +180,15 @@ def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
         if number > len(no_room):
             says.append(
                 f"Of the other {number - len(no_room):,} no original is kept: it was forgotten, is "
-                "damaged, or could not be read when it was taken. See dlq status --pipeline "
-                f"{run.pipeline}"
+                "damaged, or could not be read when it was taken. See\n"
+                f"dlq status --pipeline {run.pipeline}"
             )
         return " ".join(says)
     joined = "none" if not run.messages else f"{run.messages:,}"
     return (
         f"{counted} were counted, and {joined} joined the run. The other "
         f"{number:,} had left {source} before the run took them, or automation would park them. "
-        f"See where they are: dlq status --pipeline {run.pipeline}"
+        f"See where they are:\ndlq status --pipeline {run.pipeline}"
     )
 
 
@@ -340,7 +340,7 @@ class RunSwitch:
         if plan is None:
             raise Problem(
                 f"Run {self.id} has no plan: it was never started to its end. "
-                f"Type dlq run abort {self.id}.",
+                f"Type\ndlq run abort {self.id}",
                 Cause.FAILED,
             )
         return plan
@@ -531,15 +531,17 @@ def _allowed(
 def _possible(run: ReplayRun) -> str:
     """What a person may type for a run in this state."""
     words = {
-        RunState.HELD: f"dlq run resume {run.id}, or dlq run abort {run.id}",
-        RunState.WAITING_APPROVAL: f"dlq run approve {run.id}, or dlq run reject {run.id}",
-        RunState.CANARY: f"dlq run hold {run.id}, or dlq run abort {run.id}",
-        RunState.RUNNING: f"dlq run hold {run.id}, or dlq run abort {run.id}",
-        RunState.MOVING: f"dlq run hold {run.id}, or dlq run abort {run.id}",
-        RunState.PLANNED: f"dlq run abort {run.id}",
-        RunState.BROKEN: f"dlq show {run.id}, or dlq run abort {run.id}",
-    }
-    return f"Type {words.get(run.state, f'dlq show {run.id}')}."
+        RunState.HELD: ("resume", "abort"),
+        RunState.WAITING_APPROVAL: ("approve", "reject"),
+        RunState.CANARY: ("hold", "abort"),
+        RunState.RUNNING: ("hold", "abort"),
+        RunState.MOVING: ("hold", "abort"),
+        RunState.PLANNED: ("abort",),
+        RunState.BROKEN: ("abort",),
+    }.get(run.state, ())
+    return "\n".join(
+        ("Type", *(f"dlq run {word} {run.id}" for word in words), f"dlq show {run.id}")
+    )
 
 
 def _find(
@@ -570,7 +572,7 @@ def _find(
     latest = sorted((run for _, run in known), key=lambda run: -run.created)[:5]
     names = ", ".join(f"{run.id} ({run.state})" for run in latest) or "no run yet"
     raise Problem(
-        f"There is no run {text!r}: it has {names}. dlq run list shows all.",
+        f"There is no run {text!r}: it has {names}. All of them:\ndlq run list",
         Cause.ABSENT,
     )
 
@@ -640,14 +642,15 @@ def _lost_says(run: ReplayRun) -> str:
     """What a run without an execution waits for, and what to type if that does not come."""
     return (
         "Its execution: the last one has ended before the run, and nothing is sent meanwhile. The "
-        "monitor starts the next one within two minutes. If it does not, dlq status --pipeline "
-        f"{run.pipeline} says why; dlq run hold {run.id} stops the run until that is repaired."
+        "monitor starts the next one within two minutes. If it does not, the first of these says "
+        "why, and the second stops the run until that is repaired:\n"
+        f"dlq status --pipeline {run.pipeline}\ndlq run hold {run.id}"
     )
 
 
 def waits_for(run: ReplayRun, plan: ReplayPlan) -> str:
     """What a run waits for in a sentence, with what to type if it waits for a person."""
-    return " ".join(_waits_for(run, plan))
+    return "\n".join(_waits_for(run, plan))
 
 
 def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
@@ -658,8 +661,9 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
         case RunState.MOVING:
             yield "It takes its messages: they leave their places."
         case RunState.WAITING_APPROVAL:
-            yield f"A person has to approve it within a day: dlq run approve {run.id},"
-            yield f"or dlq run reject {run.id}."
+            yield "A person has to approve it within a day, or to reject it:"
+            yield f"dlq run approve {run.id}"
+            yield f"dlq run reject {run.id}"
         case RunState.CANARY:
             letters = plan.canary[run.step] if run.step < len(plan.canary) else 0
             yield f"The outcomes of its canary of {count(letters, 'message')}."
@@ -668,14 +672,15 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
         case RunState.RUNNING:
             yield "Nothing: it sends."
         case RunState.HELD:
-            yield f"It is held: {run.because or 'no reason given'}. Nothing is sent."
-            yield f"Go on with dlq run resume {run.id}, or end it with"
-            yield f"dlq run abort {run.id}."
+            because = run.because or "no reason given"
+            yield f"It is held: {because}. Nothing is sent. Go on, or end it:"
+            yield f"dlq run resume {run.id}"
+            yield f"dlq run abort {run.id}"
         case RunState.ABORTED if not run.left:
             place = "the parking queue" if run.leave_to == _PARKED else "the schedule"
             yield f"Its remaining messages go to {place}; none of them is sent by the run."
         case RunState.BROKEN:
             yield "A person: the sum of its outcomes is not all of it."
-            yield f"See dlq show {run.id}, then dlq run abort {run.id}."
+            yield f"dlq run abort {run.id}"
         case _:
-            yield f"Nothing: it has ended. dlq show {run.id} has the figures."
+            yield "Nothing: it has ended."

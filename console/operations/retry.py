@@ -17,7 +17,7 @@ from deadletter.routing.selection import Selection
 from deadletter.rules.rule import Action
 
 from . import causes, edits, redrive, rule_table
-from .again import OnceMore, ended, of_outcome, pace_says
+from .again import OnceMore, ended, pace_says
 from .answer import Answer
 from .discard import MessageTally, in_words
 from .due import DueNow, opens
@@ -25,7 +25,7 @@ from .edits import Change
 from .letter_walk import FoundLetter
 from .problem import Cause, Problem
 from .redrive import RedriveTarget
-from .replay_letters import letters_of
+from .replay_letters import letters_of, of_outcome
 from .replay_plan import DraftPlan, PlanRequest, draft_of
 from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch
 from .replay_source import parked_sources

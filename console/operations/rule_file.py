@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,19 +17,14 @@ from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.rule import COLUMNS, VERDICT
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
-from . import deployed, rule_table
+from . import rule_table
 from .answer import Answer
-from .app import App
-from .audit import IntendedChange, error_name, recorded
 from .duration import seconds
 from .problem import Cause, Problem
-from .rule_table import RuleTable, RuleTableChange, StoredRule, canonical, column_changes
+from .rule_table import RulePlan, RuleRevision, canonical
 from .session import Session
 from .verbs import Asked, TextFile, Verb
 from .words import count
-
-# Mistakes that an error names; `dlq rules test --file` names all.
-_MAX_MISTAKES = 3
 
 _Columns = Mapping[str, Any]
 
@@ -96,27 +90,43 @@ def _value(text: str, number: int) -> Any:
         raise Unreadable(f"line {number}: put a text into double quotes") from error
 
 
-def _entries(file: str, text: str, mistakes: list[RuleMistake]) -> Iterator[dict[str, Any]]:
-    """The rules in a file that have a pipeline and an id; anything else is a mistake."""
+_Rules = Mapping[tuple[str, str], tuple[str, _Columns]]
+"""The file and the columns of each rule, by pipeline and id."""
+
+
+def _read(files: Sequence[TextFile], mistakes: list[RuleMistake]) -> _Rules:
+    """The rules in files that have a pipeline and an id; anything else is a mistake."""
+    rules: dict[tuple[str, str], tuple[str, _Columns]] = {}
+    for file in files:
+        for number, rule in enumerate(_listed(file, mistakes), 1):
+            columns = rule if isinstance(rule, dict) else {}
+            rule_id, pipeline = columns.get("rule_id"), columns.get("pipeline")
+            named = rule_id if isinstance(rule_id, str) and rule_id else None
+            if not isinstance(rule, dict):
+                why = f"rule {number} should be an object"
+            elif named is None:
+                why = f"rule {number} has no rule_id"
+            elif not isinstance(pipeline, str) or not pipeline:
+                why = f"it has no pipeline; write {EVERY_PIPELINE!r} for every pipeline"
+            elif (pipeline, named) in rules:
+                why = f"{rules[pipeline, named][0]} has it already"
+            else:
+                rule = {name: value for name, value in columns.items() if name not in VERDICT}
+                rules[pipeline, named] = (file.name, rule)
+                continue
+            mistakes.append(RuleMistake(file.name, named, why))
+    return rules
+
+
+def _listed(file: TextFile, mistakes: list[RuleMistake]) -> list[Any]:
+    """The list in a file; anything else is a mistake."""
     try:
-        data = _parsed(text)
+        data, why = _parsed(file.text), "it should be a list of rules"
     except Unreadable as error:
-        mistakes.append(RuleMistake(file, None, f"it is not readable: {error}"))
-        return
+        data, why = None, f"it is not readable: {error}"
     if not isinstance(data, list):
-        mistakes.append(RuleMistake(file, None, "it should be a list of rules"))
-        return
-    for number, rule in enumerate(data, 1):
-        rule_id = rule.get("rule_id") if isinstance(rule, dict) else None
-        if not isinstance(rule, dict):
-            mistakes.append(RuleMistake(file, None, f"rule {number} should be an object"))
-        elif not isinstance(rule_id, str) or not rule_id:
-            mistakes.append(RuleMistake(file, None, f"rule {number} has no rule_id"))
-        elif not isinstance(rule.get("pipeline"), str) or not rule["pipeline"]:
-            why = f"it has no pipeline; write {EVERY_PIPELINE!r} for every pipeline"
-            mistakes.append(RuleMistake(file, rule_id, why))
-        else:
-            yield {name: value for name, value in rule.items() if name not in VERDICT}
+        mistakes.append(RuleMistake(file.name, None, why))
+    return data if isinstance(data, list) else []
 
 
 # Checked without AWS.
@@ -134,8 +144,6 @@ class RuleFiles:
 _LONGEST_DELAY = 30 * 86_400  # seconds: no setting allows a longer delay
 _DEFAULT_TTL = "12d"  # as in docs/settings.md
 
-_Rules = Mapping[tuple[str, str], tuple[str, _Columns]]
-
 
 def checked(files: Sequence[TextFile]) -> RuleFiles:
     """The mistakes in files of rules. One of them can be the cdk.json with the pipelines.
@@ -144,19 +152,32 @@ def checked(files: Sequence[TextFile]) -> RuleFiles:
     """
     settings = [file for file in files if _is_settings(file.text)]
     mistakes: list[RuleMistake] = []
-    rules: dict[tuple[str, str], tuple[str, _Columns]] = {}
-    for file in files:
-        for rule in _entries(file.name, file.text, mistakes) if file not in settings else ():
-            key = (str(rule["pipeline"]), str(rule["rule_id"]))
-            if key in rules:
-                mistakes.append(RuleMistake(file.name, key[1], f"{rules[key][0]} has it already"))
-            else:
-                rules[key] = (file.name, rule)
+    rules = _read([file for file in files if file not in settings], mistakes)
     columns = [rule for _, rule in rules.values()]
-    pipelines = [each for file in settings for each in _of_the_app(file)] or _assumed(columns)
+    named = {
+        "fields": sorted({column for rule in columns for column in rule} - COLUMNS),
+        "dedicated DLQs": _texts("queue", columns),
+        "policies": _texts("policy", columns),
+    }
+    pipelines = [each for file in settings for each in _of_the_app(file)] or [
+        # With settings that allow all that the rules name.
+        Pipeline(
+            name,
+            context=dict.fromkeys(named["fields"], ""),
+            dedicated=tuple(named["dedicated DLQs"]),
+            policies=dict.fromkeys(named["policies"], RetryPolicy()),
+            message_ttl=_LONGEST_DELAY,
+        )
+        for name in _texts("pipeline", columns, aside=EVERY_PIPELINE) or [EVERY_PIPELINE]
+    ]
     mistakes += _refused(rules, pipelines)
     mistakes += _strays(rules, pipelines)
-    return RuleFiles(len(rules), tuple(mistakes), () if settings else tuple(_unchecked(columns)))
+    unchecked = [f"{what} {', '.join(names)}" for what, names in named.items() if names]
+    return RuleFiles(len(rules), tuple(mistakes), () if settings else tuple(unchecked))
+
+
+def _texts(column: str, rules: Sequence[_Columns], aside: str = "") -> list[str]:
+    return sorted({rule[column] for rule in rules if isinstance(rule.get(column), str)} - {aside})
 
 
 def _is_settings(text: str) -> bool:
@@ -183,39 +204,6 @@ def _strays(rules: _Rules, pipelines: Sequence[Pipeline]) -> Iterator[RuleMistak
         if pipeline not in known:
             why = f"there is no pipeline {pipeline!r}; there are {', '.join(known)}"
             yield RuleMistake(file, rule_id, why)
-
-
-def _assumed(rules: Sequence[_Columns]) -> list[Pipeline]:
-    """The pipelines of these rules, with settings that allow all that the rules name."""
-    names = {str(rule["pipeline"]) for rule in rules} - {EVERY_PIPELINE} or {EVERY_PIPELINE}
-    return [
-        Pipeline(
-            name,
-            context=dict.fromkeys(_contexts(rules), ""),
-            dedicated=_texts("queue", rules),
-            policies=dict.fromkeys(_texts("policy", rules), RetryPolicy()),
-            message_ttl=_LONGEST_DELAY,
-        )
-        for name in sorted(names)
-    ]
-
-
-def _unchecked(rules: Sequence[_Columns]) -> Iterator[str]:
-    for what, names in (
-        ("fields", _contexts(rules)),
-        ("dedicated DLQs", _texts("queue", rules)),
-        ("policies", _texts("policy", rules)),
-    ):
-        if names:
-            yield f"{what} {', '.join(names)}"
-
-
-def _contexts(rules: Sequence[_Columns]) -> list[str]:
-    return sorted({column for rule in rules for column in rule} - COLUMNS)
-
-
-def _texts(column: str, rules: Sequence[_Columns]) -> tuple[str, ...]:
-    return tuple(sorted({rule[column] for rule in rules if isinstance(rule.get(column), str)}))
 
 
 def _of_the_app(file: TextFile) -> list[Pipeline]:
@@ -256,84 +244,19 @@ class ApplyRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
-    """A rule that a file adds or changes, or that --prune removes."""
-
-    rule: Annotated[str, "`pipeline/rule_id`"]
-    did: Annotated[str, "`added`, `changed` or `removed`"]
-    changes: Annotated[Sequence[str], "of one that was changed: column by column, in words"]
-
-    def says(self) -> str:
-        """The same for a person."""
-        if self.did == CHANGED:
-            return f"~ {self.rule}  {'; '.join(self.changes)}"
-        return f"{'+' if self.did == ADDED else '-'} {self.rule}"
-
-
-ADDED, CHANGED, REMOVED = "added", "changed", "removed"
-
-
-@dataclass(frozen=True, slots=True)
 class AppliedRules(Answer):
     """What `dlq rules apply` answers."""
 
-    rules: Annotated[Sequence[FileChange], "what was written"]
-    kept: Annotated[Sequence[str], "rules that the file does not have, and that stay"]
+    rules: Annotated[Sequence[RuleRevision], "what was written"]
+    kept: Annotated[Sequence[str], "rules that the file lacks, and that stay"]
     unchanged: Annotated[int, "rules that are the same in the table and in the file"]
     raced: Annotated[Sequence[str], "rules that another person changed meanwhile: not written"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One rule that is written over `old`, or removed (no `new`)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyPlan(RulePlan):
+    """What a file would do, and how many of its rules are in the table already."""
 
-    old: StoredRule | None
-    new: _Columns | None
-
-    @property
-    def _columns(self) -> _Columns:
-        return self.new if self.new is not None else self.old.columns if self.old else {}
-
-    @property
-    def said(self) -> FileChange:
-        """The step as an answer."""
-        name = f"{self._columns['pipeline']}/{self._columns['rule_id']}"
-        if self.old is None or self.new is None:
-            return FileChange(name, ADDED if self.old is None else REMOVED, ())
-        before, after = canonical(self.old.columns), canonical(self.new)
-        return FileChange(name, CHANGED, tuple(column_changes(before, after)))
-
-    def change(self, why: str) -> IntendedChange:
-        """The step as the audit table keeps it."""
-        before = canonical(self.old.columns) if self.old else None
-        after = canonical(self.new) if self.new is not None else None
-        target = rule_table.target(str(self._columns["rule_id"]))
-        pipeline = str(self._columns["pipeline"])
-        return IntendedChange("rules apply", pipeline, target, why, before, after)
-
-    def write(self, table: RuleTable) -> None:
-        """Makes the change; raises RuleTableChange if the rule has changed meanwhile."""
-        if self.new is not None:
-            table.put(_typed(self.new), self.old)
-        elif self.old is not None:
-            table.remove(self.old)
-
-
-def _typed(columns: _Columns) -> dict[str, Any]:
-    """The columns as a person types them: the pattern as text."""
-    pattern = columns.get("pattern")
-    if not isinstance(pattern, dict):
-        return dict(columns)
-    return {**columns, "pattern": json.dumps(pattern, ensure_ascii=False)}
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyPlan:
-    """What a file would do, rule by rule: added, changed, removed; and what stays."""
-
-    app: App
-    table: RuleTable
-    steps: Sequence[_Step]
     kept: Sequence[str]
     unchanged: int
 
@@ -341,123 +264,57 @@ class ApplyPlan:
 def _plan(session: Session, request: ApplyRequest) -> ApplyPlan:
     """What the file would do; Problem if a rule of it is refused: then none is written."""
     app = session.app()
-    table = rule_table.table(session.aws, app.rules_table)
     wanted = _wanted(request.file)
-    stored = table.read()
-    there = {(rule.pipeline, rule.rule_id): rule for rule in stored}
-    added, changed = [], []
-    caller = session.aws.caller
-    for key, new in wanted.items():
-        old = there.get(key)
-        if old is None:
-            added.append(_Step(None, {"created_by": caller, **new}))
-            continue
-        # A file need not name the author of a rule: a missing author is not a change.
-        author = {name: old.columns[name] for name in ("created_by",) if name in old.columns}
-        if canonical({**author, **new}) != canonical(old.columns):
-            changed.append(_Step(old, {"created_by": caller, **new}))
     pipelines = {pipeline for pipeline, _ in wanted}
+    app.select(sorted(pipelines - {EVERY_PIPELINE}))
+    stored = rule_table.table(session.aws, app.rules_table).read()
+    there = {row.key: row.image for row in stored}
+    changes = []
+    for key, new in wanted.items():
+        before = there.get(key)
+        # A file need not name the author of a rule: a missing author is not a change.
+        author = {name: each for name, each in (before or {}).items() if name == "created_by"}
+        after = canonical({**author, **new})
+        if after != before:
+            after = canonical({"created_by": session.aws.caller, **new})
+        changes.append(RuleRevision(*key, before, after))
     lacking = [
-        _Step(rule, None)
-        for key, rule in there.items()
+        RuleRevision(*key, columns, None)
+        for key, columns in there.items()
         if key[0] in pipelines and key not in wanted
     ]
-    _check(app, stored, wanted, gone=lacking if request.prune else ())
-    return ApplyPlan(
-        app,
-        table,
-        steps=[*added, *changed, *(lacking if request.prune else ())],
-        kept=() if request.prune else [step.said.rule for step in lacking],
-        unchanged=len(wanted) - len(added) - len(changed),
-    )
+    kept = [] if request.prune else [f"{each.pipeline}/{each.rule_id}" for each in lacking]
+    changes += lacking if request.prune else []
+    rule_table.check(app, stored, changes)
+    # Rules are added first, and removed last.
+    made = [each for each in changes if each.before != each.after]
+    made.sort(key=lambda each: (each.before is not None, each.after is None))
+    says = ["The file would change:", *(f"  {each.line}" for each in made)] if made else []
+    if made and kept:
+        also = f"  keep what the file does not have (--prune would remove it): {', '.join(kept)}"
+        says.append(also)
+    unchanged = len(changes) - len(made)
+    return ApplyPlan(command="apply", app=app, changes=made, stored=stored, says=says, kept=kept,
+                     unchanged=unchanged)  # fmt: skip
 
 
-def _wanted(file: TextFile) -> dict[tuple[str, str], dict[str, Any]]:
+def _wanted(file: TextFile) -> dict[tuple[str, str], _Columns]:
     """The rules of a file by pipeline and id; Problem if it has mistakes."""
     mistakes: list[RuleMistake] = []
-    wanted: dict[tuple[str, str], dict[str, Any]] = {}
-    for rule in _entries(file.name, file.text, mistakes):
-        key = (rule["pipeline"], rule["rule_id"])
-        if key in wanted:
-            mistakes.append(RuleMistake(file.name, key[1], "it is there twice"))
-        wanted[key] = rule
-    texts = [f"{each.rule_id}: {each.why}" if each.rule_id else each.why for each in mistakes]
-    _refuse(file.name, texts)
+    wanted = {key: rule for key, (_, rule) in _read([file], mistakes).items()}
+    rule_table.refuse([f"{m.rule_id}: {m.why}" if m.rule_id else m.why for m in mistakes])
     return wanted
 
 
-def _refuse(file: str, mistakes: Sequence[str]) -> None:
-    if mistakes:
-        more = len(mistakes) - _MAX_MISTAKES
-        texts = [*mistakes[:_MAX_MISTAKES], *([f"and {more} more"] if more > 0 else [])]
-        raise Problem(f"Nothing of {file} was applied: {'; '.join(texts)}.", Cause.FAILED)
-
-
-def _check(
-    app: App,
-    stored: Sequence[StoredRule],
-    wanted: Mapping[tuple[str, str], _Columns],
-    gone: Sequence[_Step],
-) -> None:
-    """Raises Problem if a rule of the file would be INVALID in the table afterwards."""
-    names = {pipeline for pipeline, _ in wanted}
-    app.select(sorted(names - {EVERY_PIPELINE}))
-    everywhere = EVERY_PIPELINE in names
-    pipelines = [
-        deployed.terms(pipeline)
-        for pipeline in app.pipelines
-        if everywhere or pipeline.name in names
-    ]
-    replaced = {*wanted, *((step.old.pipeline, step.old.rule_id) for step in gone if step.old)}
-    others = [rule.columns for rule in stored if (rule.pipeline, rule.rule_id) not in replaced]
-    mistakes = [
-        f"{refused.rule_id} would be INVALID in {pipeline.name}: {refused.why}"
-        for pipeline in pipelines
-        for refused in rule_table.newly_refused(others, [*others, *wanted.values()], pipeline)
-    ]
-    _refuse("the file", mistakes)
-
-
-def _question(plan: ApplyPlan) -> Iterator[str]:
-    """What would change; nothing if nothing would."""
-    if not plan.steps:
-        return
-    yield "The file would change:"
-    yield from (f"  {step.said.says()}" for step in plan.steps)
-    if plan.kept:
-        kept = ", ".join(plan.kept)
-        yield f"  keep what the file does not have (--prune would remove it): {kept}"
-
-
-def _trial(_: Session, plan: ApplyPlan) -> Iterator[str]:
-    yield f"{count(plan.unchanged, 'rule')} unchanged."
-
-
 def _apply(session: Session, plan: ApplyPlan, reason: str) -> AppliedRules:
-    """Writes the plan; rules that have changed meanwhile are left alone and named.
-
-    Each change of a rule is recorded, and all of them before the first is made.
-    """
-    raced = []
-    with ExitStack() as records:
-        steps = [
-            (step, records.enter_context(recorded(session, plan.app, step.change(reason))))
-            for step in plan.steps
-        ]
-        for step, record in steps:
-            try:
-                step.write(plan.table)
-            except RuleTableChange as error:
-                raced.append(step.said.rule)
-                record.failed(error_name(error))
-            record.done()
-    changes = [step.said for step in plan.steps]
+    """Writes the plan; rules that have changed meanwhile are left alone and named."""
+    made = plan.make(session, reason)
     return AppliedRules(
         **session.place,
-        rules=tuple(change for change in changes if change.rule not in raced),
+        rules=tuple(made),
         kept=tuple(plan.kept),
         unchanged=plan.unchanged,
-        raced=tuple(raced),
+        raced=tuple(f"{each.pipeline}/{each.rule_id}" for each in plan.changes if each not in made),
     )
 
 
@@ -479,8 +336,8 @@ APPLY = Verb(
     ),
     change="A file of rules",
     prepare=_plan,
-    question=_question,
+    question=lambda plan: iter(plan.says),
     commit=_apply,
-    trial=_trial,
-    severe=lambda plan: any(step.new is None for step in plan.steps),
+    trial=lambda _, plan: iter([f"{count(plan.unchanged, 'rule')} unchanged."]),
+    severe=lambda plan: any(each.after is None for each in plan.changes),
 )

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from deadletter.contract import DAY, PARKED_LANE, LedgerKeeps
 from deadletter.failure.cause_index import CUT, CauseEntry
+from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import LedgerRow
 from deadletter.rules.accepted import ABSENT
 from deadletter.rules.fields import plain_number
@@ -25,7 +26,6 @@ from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import side_by_side
 from .deadline import Deadline, reads_until
-from .groups import MOST_SECONDS, FailingReading
 from .problem import Problem
 from .queue import depth
 from .selection import Choice, key_of
@@ -46,19 +46,21 @@ class RuleMatches:
     """What a rule matches of the messages of a pipeline, by their failure records."""
 
     pipeline: Annotated[str, "name of the pipeline"]
-    here: Annotated[int, "messages that fail here now and have a failure record"]
-    matched: Annotated[int, "of them, those that the rule matches"]
-    tenants: Annotated[int | None, "tenants of those; null if failure records keep none"]
-    failed_since: Annotated[datetime | None, f"{DAYS} days ago"]
-    failed: Annotated[int, "of the messages here, those that have failed since then"]
-    failed_matched: Annotated[int, "of them, those that the rule matches"]
-    is_at_least: Annotated[bool, "whether there are more failure records than were read"]
-    untold: Annotated[int, "messages here of which the failure record can't tell"]
-    why_untold: Annotated[Sequence[str], "what the rule reads that failure records do not keep"]
+    here: Annotated[int, "messages that fail here now and have a failure record"] = 0
+    matched: Annotated[int, "of them, those that the rule matches"] = 0
+    tenants: Annotated[int | None, "tenants of those; null if failure records keep none"] = None
+    failed_since: Annotated[datetime | None, f"{DAYS} days ago"] = None
+    failed: Annotated[int, "of those here, the ones that failed since then"] = 0
+    failed_matched: Annotated[int, "of them, those that the rule matches"] = 0
+    is_at_least: Annotated[bool, "whether there are more failure records than were read"] = False
+    untold: Annotated[int, "messages of which the record can't tell"] = 0
+    why_untold: Annotated[
+        Sequence[str], "what the rule reads that failure records do not keep"
+    ] = ()
     hints: Annotated[
         Sequence[str], "if it matches none: what each field matches alone, or the nearest value"
-    ]
-    not_searched: Annotated[Sequence[str], "messages that were not searched, and how many"]
+    ] = ()
+    not_searched: Annotated[Sequence[str], "messages that were not searched, and how many"] = ()
     problem: Annotated[str | None, "why nothing could be counted; null if it was"] = None
 
     def says(self, now: datetime, where: str = "here") -> Iterator[str]:
@@ -93,6 +95,8 @@ def matches_on_record(
 
     Raises Problem if the failure records can't be read.
     """
+    from .groups import MOST_SECONDS, FailingReading
+
     settings = deployed.settings(pipeline)
     compiled = compile_pattern(pattern)
     since = session.clock() - DAYS * DAY
@@ -143,9 +147,7 @@ def matches_in(
     lost: dict[str, RuleMatches] = {}
 
     def note(pipeline: str, problem: Problem) -> None:
-        lost[pipeline] = RuleMatches(
-            pipeline, 0, 0, None, None, 0, 0, False, 0, (), (), (), problem.says
-        )
+        lost[pipeline] = RuleMatches(pipeline, problem=problem.says)
 
     with side_by_side() as start:
         reads = {
@@ -233,45 +235,35 @@ def known_of(entry: CauseEntry, settings: Pipeline) -> Mapping[str, Any]:
     `context` is in it if the ledger keeps its values as they are. A field of body or attributes
     is in it if the context keeps it under a name: by a plain path.
     """
-    known: dict[str, Any] = {
-        "pipeline": settings.name,
-        "failure.category": entry.category,
-        "failure.blame": str(entry.blame),
-        "failure.error_type": entry.error_type,
-        "failure.fingerprint": entry.fingerprint,
-        "redrive.attempt": entry.attempt,
-    }
-    if entry.http_status is not None:
-        known["failure.http_status"] = entry.http_status
-    if settings.ledger is LedgerKeeps.PLAIN:
-        known |= _known_context(entry.about.context, settings)
-    return known
+    return _known(settings, entry.attempt, entry, entry.about.context)
 
 
 def known_by_row(row: LedgerRow, attempts_used: int, settings: Pipeline) -> Mapping[str, Any]:
     """The same fields by a letter's whole row."""
-    known: dict[str, Any] = {"pipeline": settings.name, "redrive.attempt": attempts_used}
-    if (last := row.last) is not None:
-        known |= {
-            "failure.category": str(last.category),
-            "failure.blame": str(last.blame),
-            "failure.error_type": last.error_type,
-            "failure.fingerprint": last.fingerprint,
-        }
+    # A row without a size knows nothing of its letter.
+    return _known(settings, attempts_used, row.last, None if row.size is None else row.context)
+
+
+_OF_FAILURE = ("category", "blame", "error_type", "fingerprint")
+
+
+def _known(
+    settings: Pipeline,
+    attempt: int,
+    last: CauseEntry | Failure | None,
+    context: Mapping[str, str] | None,
+) -> Mapping[str, Any]:
+    known: dict[str, Any] = {"pipeline": settings.name, "redrive.attempt": attempt}
+    if last is not None:
+        known |= {f"failure.{name}": str(getattr(last, name)) for name in _OF_FAILURE}
         if last.http_status is not None:
             known["failure.http_status"] = last.http_status
-    # A row without a size knows nothing of its letter.
-    if settings.ledger is LedgerKeeps.PLAIN and row.size is not None:
-        known |= _known_context(row.context, settings)
-    return known
-
-
-def _known_context(context: Mapping[str, str], settings: Pipeline) -> dict[str, Any]:
-    known: dict[str, Any] = {"context": context}
-    for name, value in context.items():
-        known[f"context.{name}"] = value
-        if _PLAIN_PATH.fullmatch(path := settings.context.get(name, "")):
-            known[path] = value
+    if context is not None and settings.ledger is LedgerKeeps.PLAIN:
+        known["context"] = context
+        for name, value in context.items():
+            known[f"context.{name}"] = value
+            if _PLAIN_PATH.fullmatch(path := settings.context.get(name, "")):
+                known[path] = value
     return known
 
 
@@ -279,20 +271,14 @@ def unkept(pattern: Pattern, settings: Pipeline) -> set[str]:
     """What a pattern reads that the ledger does not keep, in words."""
     words = set()
     for field in pattern.fields:
-        top = field.name.partition(".")[0]
-        if top in ("body", "attributes"):
-            words.add("bodies and attributes are not kept")
-        elif _is_unkept(field.name, settings):
-            is_hash = top == "context"
-            words.add("contexts are hashed or left out" if is_hash else f"{field.name} is not kept")
+        match field.name.partition(".")[0]:
+            case "body" | "attributes":
+                words.add("bodies and attributes are not kept")
+            case "context" if settings.ledger is not LedgerKeeps.PLAIN:
+                words.add("contexts are hashed or left out")
+            case top if top == "system" or field.name == "redrive.age_seconds":
+                words.add(f"{field.name} is not kept")
     return words
-
-
-def _is_unkept(name: str, settings: Pipeline) -> bool:
-    top = name.partition(".")[0]
-    if top == "context":
-        return settings.ledger is not LedgerKeeps.PLAIN
-    return top in ("body", "attributes", "system") or name == "redrive.age_seconds"
 
 
 def holds(pattern: Pattern, known: Mapping[str, Any]) -> bool | None:
@@ -301,16 +287,12 @@ def holds(pattern: Pattern, known: Mapping[str, Any]) -> bool | None:
     One field that does not match is enough to say no, whatever the others are.
     """
     answers = [_all_hold(fields, known) for fields in pattern.alternatives]
-    if any(answer is True for answer in answers):
-        return True
-    return None if None in answers else False
+    return True if True in answers else None if None in answers else False
 
 
 def _all_hold(fields: Alternative, known: Mapping[str, Any]) -> bool | None:
     answers = [_holds(field, known) for field in fields]
-    if any(answer is False for answer in answers):
-        return False
-    return None if None in answers else True
+    return False if False in answers else None if None in answers else True
 
 
 def untold(pattern: Pattern, known: Mapping[str, Any]) -> Sequence[str]:
@@ -325,22 +307,20 @@ _PLAIN_PATH = re.compile(rf"(?:{'|'.join(_NEVER_KEPT)})(?:\.[A-Za-z_][A-Za-z0-9_
 
 
 def _holds(field: Field, known: Mapping[str, Any]) -> bool | None:
-    top = field.name.partition(".")[0]
-    if top in _NEVER_KEPT:
-        return _value_holds(field, known[field.name]) if field.name in known else None
-    if field.name == "redrive.age_seconds" and field.name not in known:
+    name, top = field.name, field.name.partition(".")[0]
+    lacks = name not in known
+    if lacks and (top in _NEVER_KEPT or name == "redrive.age_seconds"):
         return None
-    if top == "context":
-        if "context" not in known and field.name not in known:
-            return None
-        return _value_holds(field, known.get(field.name, ABSENT))
-    return field.comparison.test(known.get(field.name, ABSENT))
+    if lacks and top == "context" and "context" not in known:
+        return None
+    value = known.get(name, ABSENT)
+    if value is ABSENT or top not in ("context", *_NEVER_KEPT):
+        return field.comparison.test(value)
+    return _text_holds(field, value)
 
 
-def _value_holds(field: Field, value: Any) -> bool | None:
+def _text_holds(field: Field, value: str) -> bool | None:
     """The ledger keeps values as text, and texts that are too long not whole."""
-    if value is ABSENT:
-        return field.comparison.test(ABSENT)
     if value.endswith(CUT):
         return None
     values: list[Any] = [value]

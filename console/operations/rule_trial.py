@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.message.letter import Letter, NotALetter, from_api, from_event
-from deadletter.message.stamp import Stamp, initial_stamp
+from deadletter.message.stamp import initial_stamp
+from deadletter.message.stamp import read as read_stamp
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.pattern import Pattern, compile_pattern
+from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import Action, Rule, RuleRefused, read_rule
 
 from . import deployed, rule_table
@@ -30,6 +31,7 @@ from .selection import Choice, ChosenPlace, PlaceKind, RuleTerms
 from .selection import Pipeline as OfPipeline
 from .session import Session
 from .verbs import Asked, TextFile, Verb
+from .words import count
 
 SAMPLE = 100
 """Messages of each place that a rule is tried on."""
@@ -126,51 +128,6 @@ class Tested:
     files: Annotated[RuleFiles | None, "what is wrong with files of rules; else null"] = None
 
 
-class Sample:
-    """Messages that a pattern was tried on, by the place where they were found."""
-
-    def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
-        self._tried: Counter[str] = Counter()
-        self._matched: Counter[str] = Counter()
-        self._missed: Counter[tuple[str, str, str]] = Counter()
-        self.matching: list[FoundMessage] = []
-
-    def see(self, found: FoundMessage, matcher: Matcher) -> None:
-        """Try it on a message. A record alone is none."""
-        if found.letter is None:
-            return
-        self._tried[found.place] += 1
-        document = matcher.document(found)
-        if self._pattern.matches(document):
-            self._matched[found.place] += 1
-            self.matching.append(found)
-            return
-        findings = [each for each in self._pattern.explain(document) if not each.matched]
-        self._missed.update({(each.path, each.expected, each.found) for each in findings})
-
-    @property
-    def stamps(self) -> Iterator[Stamp]:
-        """The stamps of the messages that it matches."""
-        for found in self.matching:
-            assert found.letter is not None
-            yield found.stamp or initial_stamp(found.letter)
-
-    def added_to(self, trial: RuleTrial) -> RuleTrial:
-        """The trial with the outcome."""
-        return replace(
-            trial,
-            tried=tuple(
-                TriedPlace(place, number, self._matched[place])
-                for place, number in self._tried.items()
-            ),
-            matching=tuple(found.copy or found.origin for found in self.matching),
-            missed=tuple(
-                MissedPatternField(*field, number) for field, number in self._missed.most_common()
-            ),
-        )
-
-
 def read(session: Session, request: TrialRequest) -> Tested:
     """What a rule matches, or what is wrong with files of rules."""
     if request.files:
@@ -183,8 +140,8 @@ def read(session: Session, request: TrialRequest) -> Tested:
         raise Problem("--body and --look exclude each other.", Cause.INPUT)
     app = session.app()
     chosen = app.pipeline(request.pipeline)
-    columns = _columns(session, app, chosen, request)
-    rule = _valid(columns, chosen)
+    rule = _rule(session, app, chosen, request)
+    settings, pattern = deployed.settings(chosen), compile_pattern(rule.pattern)
     trial = RuleTrial(
         **session.place,
         at=session.now,
@@ -192,55 +149,87 @@ def read(session: Session, request: TrialRequest) -> Tested:
         rule_id=request.rule,
         pattern=rule.pattern,
     )
-    settings = deployed.settings(chosen)
-    sample = Sample(compile_pattern(rule.pattern))
+    senders, forged = frozenset(chosen.trusted_senders), 0
+    tried: Counter[str] = Counter()
+    missed: Counter[tuple[str, str, str]] = Counter()
+    matching: list[FoundMessage] = []
+
+    def see(found: FoundMessage, matcher: Matcher) -> None:
+        """Try the rule on a message; its record alone is not enough."""
+        nonlocal forged
+        if found.letter is None:
+            return
+        tried[found.place] += 1
+        if _is_forged(found, senders):
+            forged += 1
+            found = replace(found, stamp=None)
+        document = matcher.document(found)
+        if pattern.matches(document):
+            matching.append(found)
+            return
+        findings = [each for each in pattern.explain(document) if not each.matched]
+        missed.update({(each.path, each.expected, each.found) for each in findings})
+
     if request.body is not None:
         matcher = Matcher(Choice(), settings, session.now)
         for letter in pasted(request.body, session.clock()):
-            sample.see(received(chosen.name, PASTED, FoundLetter(letter, PASTED)), matcher)
+            see(received(chosen.name, PASTED, FoundLetter(letter, PASTED)), matcher)
     else:
-        on_record, matching = matches_on_record(session, app, chosen, rule.pattern)
-        trial = replace(trial, on_record=on_record, matching=matching)
+        on_record, ids = matches_on_record(session, app, chosen, rule.pattern)
+        trial = replace(trial, on_record=on_record, matching=ids)
         if not request.look:
             return Tested(trial=trial)
         choice = Choice(places=_PLACES)
-        walk = Walk(session, choice, sample.see, look=True, few=SAMPLE, read_letters=True)
+        walk = Walk(session, choice, see, look=True, few=SAMPLE, read_letters=True)
         walk.pipeline(app, chosen)
         unseen, notes = tuple(walk.unsearched), tuple(walk.notes)
         trial = replace(trial, not_searched=unseen, notes=notes)
-    trial = sample.added_to(trial)
+    matched = Counter(found.place for found in matching)
+    trial = replace(
+        trial,
+        tried=tuple(TriedPlace(place, number, matched[place]) for place, number in tried.items()),
+        matching=tuple(found.copy or found.origin for found in matching),
+        missed=tuple(MissedPatternField(*field, n) for field, n in missed.most_common()),
+    )
+    if forged:
+        of = f"{count(forged, 'message')} with an attribute Redrive of another sender"
+        note = f"{of}: the automatic retry ignores it, and so does this trial."
+        trial = replace(trial, notes=(*trial.notes, note))
     if rule.rate is None:
         return Tested(trial=trial)
     # The oldest goes first.
-    sent = sorted(stamp.first_sent / 1000 for stamp in sample.stamps)
+    stamps = [found.stamp or initial_stamp(found.letter) for found in matching if found.letter]
+    sent = sorted(stamp.first_sent / 1000 for stamp in stamps)
     ends = [(at, session.clock() + turn / rule.rate) for turn, at in enumerate(sent, 1)]
     late = sum(bool(at) and at + settings.message_ttl <= end for at, end in ends)
     return Tested(trial=replace(trial, takes_seconds=len(sent) / rule.rate, expire=late))
 
 
-def _columns(
-    session: Session, app: App, chosen: DeployedPipeline, request: TrialRequest
-) -> Mapping[str, Any]:
-    """The columns of the rule: those of the table, or of the terms that were typed."""
+def _rule(session: Session, app: App, chosen: DeployedPipeline, request: TrialRequest) -> Rule:
+    """The rule of the table, or of the terms that were typed; Problem if it is INVALID."""
     if request.rule is None:
         about = columns_of(request.terms, session.now)
-        return {"rule_id": _UNNAMED, "action": Action.DEFAULT, **about}
-    keys = (chosen.name, EVERY_PIPELINE)
-    stored = rule_table.table(session.aws, app.rules_table).of_id(request.rule, keys)
-    for key in keys:
-        for row in stored:
-            if row.pipeline == key:
-                return row.columns
-    raise Problem(
-        f"There is no rule {request.rule!r} for {chosen.name}: see dlq rules list.", Cause.ABSENT
-    )
-
-
-def _valid(columns: Mapping[str, Any], chosen: DeployedPipeline) -> Rule:
+        columns: Mapping[str, Any] = {"rule_id": _UNNAMED, "action": Action.DEFAULT, **about}
+    else:
+        # The pipeline's own rule, else that of all pipelines.
+        keys = (chosen.name, EVERY_PIPELINE)
+        stored = rule_table.table(session.aws, app.rules_table).of_id(request.rule, keys)
+        if not stored:
+            why = f"There is no rule {request.rule!r} for {chosen.name}: see\ndlq rules list"
+            raise Problem(why, Cause.ABSENT)
+        columns = stored[0].columns
     try:
         return read_rule(columns, deployed.terms(chosen))
     except RuleRefused as error:
         raise Problem(f"INVALID in {chosen.name}: {error}.", Cause.FAILED) from error
+
+
+def _is_forged(found: FoundMessage, senders: frozenset[str]) -> bool:
+    """Whether a sender that the router does not trust wrote the message's stamp."""
+    # What waits and what is parked has a stamp that we, or the consumer, have put there.
+    if found.letter is None or found.lane or found.place.startswith(PlaceKind.PARKED):
+        return False
+    return read_stamp(found.letter, senders).forged
 
 
 # Pasted messages.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
+from shlex import quote
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
@@ -14,22 +15,18 @@ from deadletter.failure.ledger import RuleCounts
 from deadletter.rules.namesakes import namesake_note
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import COLUMNS, VERDICT, Action, Rule, RuleMode, notes_of, read_rule
-from deadletter.rules.rulebook import RuleBook
 from deadletter.rules.ties import tie_note, tie_notes, tied
-from deadletter.settings.pipeline import Pipeline as Settings
 
 from . import deployed, rule_table
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .audit import IntendedChange, recorded
 from .audit_lines import AuditLine
 from .audit_trail import history
 from .duration import ending, seconds
 from .problem import Cause, Problem
-from .reason import MAX_REASON
 from .rule_on_ledger import RuleMatches, matches_in
-from .rule_table import RuleTableChange, StoredRule, canonical, column_changes
+from .rule_table import RulePlan, RuleRevision, StoredRule, canonical, column_changes, everywhere
 from .selection import (
     CONTEXT,
     Choice,
@@ -48,12 +45,6 @@ from .verbs import Asked, Verb
 from .words import clock, count, duration, moment
 
 RuleId = Annotated[str, Asked("Its id, in metrics and with parked messages.", metavar="RULE_ID")]
-WhosePipeline = Annotated[
-    str | None,
-    Asked("The pipeline, or '*' for all; needed if several rules have the id.",
-          ("--pipeline", "-p"), "NAME"),
-]  # fmt: skip
-
 
 # The list.
 
@@ -63,7 +54,7 @@ class ListedRule:
     """A rule as it is in the table, and its effect."""
 
     rule_id: Annotated[str, "id of the rule"]
-    pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
+    pipeline: Annotated[str, "its pipeline, or `*` for all"]
     status: Annotated[str, "VALID, or INVALID: it can't be understood and matches nothing"]
     status_reason: Annotated[str | None, "why it is INVALID, or what to know of a VALID one"]
     effect: Annotated[str, "enforced, shadow, disabled, expired, used up or refused"]
@@ -131,7 +122,6 @@ def list_rules(session: Session, request: RulesRequest) -> RuleList:
     chosen = app.select(names)
     stored = rule_table.table(session.aws, app.rules_table).read()
     known = {EVERY_PIPELINE, *(pipeline.name for pipeline in app.pipelines)}
-    asked = {EVERY_PIPELINE, *names} if names else {row.pipeline for row in stored}
     return RuleList(
         **session.place,
         at=session.now,
@@ -143,7 +133,9 @@ def list_rules(session: Session, request: RulesRequest) -> RuleList:
         strays=tuple(
             f"{row.pipeline}/{row.rule_id}" for row in stored if row.pipeline not in known
         ),
-        file=tuple(canonical(row.columns) for row in stored if row.pipeline in asked)
+        file=tuple(
+            row.image for row in stored if not names or row.pipeline in (EVERY_PIPELINE, *names)
+        )
         if request.yaml
         else None,
     )
@@ -152,28 +144,16 @@ def list_rules(session: Session, request: RulesRequest) -> RuleList:
 def _rules_of(
     session: Session, app: App, pipeline: DeployedPipeline, stored: Sequence[StoredRule]
 ) -> Sequence[ListedRule]:
+    """The rules of a pipeline and of `*`: first the refused, then in order of trial."""
     from deadletter.aws.ledger import DynamoDBLedger
 
-    terms = deployed.terms(pipeline)
+    terms, now = deployed.terms(pipeline), session.clock()
     book = rule_table.book([row.columns for row in stored], terms)
     client, table = session.aws.dynamodb, app.letters_table
-    ledger = DynamoDBLedger(client, table, pipeline.name, session.clock, keep_seconds=0)
     with aws_errors():
-        counts = ledger.all_counts()
-    return _listed(stored, terms, book, counts, session.clock())
-
-
-def _listed(
-    stored: Sequence[StoredRule],
-    terms: Settings,
-    book: RuleBook,
-    counts: Mapping[str, RuleCounts],
-    now: float,
-) -> list[ListedRule]:
-    """The rules of a pipeline and of `*`: first the refused, then in order of trial.
-
-    `counts` are those of each version of a rule, by `rule_counts_key`.
-    """
+        counts = DynamoDBLedger(
+            client, table, pipeline.name, session.clock, keep_seconds=0
+        ).all_counts()
     reasons: dict[str, list[str]] = {}
     for refusal in book.refused:
         reasons.setdefault(refusal.rule_id, []).append(refusal.why)
@@ -189,58 +169,48 @@ def _listed(
     for row in stored:
         if row.pipeline not in (terms.name, EVERY_PIPELINE):
             continue
-        rule = valid.get((row.pipeline, row.rule_id))
-        if rule is not None:
-            known = counts.get(rule.counts_key, RuleCounts())
-            namesakes, of_pipeline = by_id[row.rule_id], {terms.name: terms}
-            notes = [
-                namesake_note(row.pipeline, row.columns, namesakes, of_pipeline),
-                *notes_of(rule, row.columns, terms, now),
-                ties.get(rule.rule_id) if rule.enabled else None,
-            ]
-            tried.append((rule.order, _valid(row, rule, known, now, [*filter(None, notes)])))
-        else:
+        rule = valid.get(row.key)
+        if rule is None:
             why = reasons[row.rule_id].pop(0)
             refused.append(_row(row, status="INVALID", status_reason=why, effect="refused"))
+            continue
+        notes = [
+            namesake_note(row.pipeline, row.columns, by_id[row.rule_id], {terms.name: terms}),
+            *notes_of(rule, row.columns, terms, now),
+            ties.get(rule.rule_id) if rule.enabled else None,
+        ]
+        known = counts.get(rule.counts_key, RuleCounts())
+        listed = _row(
+            row,
+            **{name: getattr(rule, name) for name in _OF_RULE}
+            | {"expires_at": moment(rule.expires_at)},
+            status="VALID",
+            status_reason="; ".join(filter(None, notes)) or None,
+            effect=_effect(rule, known.matched, now),
+            about=about(rule.pattern),
+            matches=known.matched,
+            last_matched=moment(known.last_matched),
+            shadow_matches=known.shadow_matched,
+            last_shadow=moment(known.last_shadow),
+        )
+        tried.append((rule.order, listed))
     return refused + [rule for _, rule in sorted(tried, key=lambda pair: pair[0])]
 
 
-_OF_RULE = (
-    *("pattern", "priority", "delay_seconds", "queue", "policy", "rate", "version"),
-    "max_matches",
-)
+# What a list says of a rule as its router reads it.
+_OF_RULE = {field.name for field in fields(Rule)} & {field.name for field in fields(ListedRule)}
 
 
 def _row(stored: StoredRule, **known: Any) -> ListedRule:
     """A rule of the table, with what is known of it."""
-    notes = {name: stored.columns.get(name) for name in rule_table.NOTES}
-    known |= {name: str(value) for name, value in notes.items() if value is not None}
-    return ListedRule(rule_id=stored.rule_id, pipeline=stored.pipeline, **known)
-
-
-def _valid(
-    stored: StoredRule, rule: Rule, counts: RuleCounts, now: float, notes: Sequence[str]
-) -> ListedRule:
-    return _row(
-        stored,
-        status="VALID",
-        status_reason="; ".join(notes) or None,
-        effect=_effect(rule, counts.matched, now),
-        action=str(rule.action),
-        about=about(rule.pattern),
-        matches=counts.matched,
-        last_matched=moment(counts.last_matched),
-        shadow_matches=counts.shadow_matched,
-        last_shadow=moment(counts.last_shadow),
-        expires_at=moment(rule.expires_at),
-        **{name: getattr(rule, name) for name in _OF_RULE},
-    )
+    columns = stored.columns
+    notes = {name: str(columns[name]) for name in rule_table.NOTES if columns.get(name) is not None}
+    return ListedRule(**{"rule_id": stored.rule_id, "pipeline": stored.pipeline, **notes, **known})
 
 
 def _effect(rule: Rule, matches: int, now: float) -> str:
     """What a rule does now."""
-    idle = rule.idle(now)
-    if idle is not None:
+    if (idle := rule.idle(now)) is not None:
         return idle
     if rule.max_matches is not None and matches >= rule.max_matches:
         return "used up"
@@ -278,144 +248,89 @@ def action_of(rule: ListedRule | Rule) -> str:
     return " ".join(filter(None, parts))
 
 
-def everywhere(key: str) -> str:
-    """The pipelines of a rule with this key, in words."""
-    return "every pipeline" if key == EVERY_PIPELINE else key
-
-
 # One rule, and where it is.
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRevision(Answer):
-    """What `dlq rules disable`, `undo` and `remove` answer."""
-
-    at: Annotated[datetime, "when it was written"]
-    pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
-    rule_id: Annotated[str, "id of the rule"]
-    rule: Annotated[Mapping[str, Any], "its columns as they are now; empty if it is gone"]
-    before: Annotated[Mapping[str, Any] | None, "its columns as they were; null if it is new"]
-
-
 class RuleScope:
-    """A rule id, the key that it is stored under, and the pipelines in which it counts.
+    """The rules with an id, and the columns of the one that is meant: None if it is missing.
 
-    Of a rule that is there, or was (`had` are the keys under which), its id says the key if one
-    alone has it.
+    Without a pipeline it is the only one with the id. `had` are the keys under which there was
+    one: one of those may be meant too.
     """
 
     def __init__(
-        self, session: Session, pipeline: str | None, rule_id: str, had: Sequence[str] | None
+        self, session: Session, pipeline: str | None, rule_id: str, had: Sequence[str] = ()
     ) -> None:
-        self.session, self.rule_id = session, rule_id
-        self.app = session.app()
-        self.table = rule_table.table(session.aws, self.app.rules_table)
-        if pipeline is None and had is not None:
-            pipeline = self._key(had)
-        self.key, self.pipelines = deployed.scope(self.app, pipeline)
-
-    def _key(self, had: Sequence[str]) -> str | None:
+        self.app, self._id = session.app(), rule_id
         known = [EVERY_PIPELINE, *(each.name for each in self.app.pipelines)]
-        have = {rule.pipeline for rule in self.table.of_id(self.rule_id, known)}
-        keys = sorted(have | ({*had} & {*known}))
+        if pipeline not in (None, EVERY_PIPELINE):
+            known = [EVERY_PIPELINE, self.app.pipeline(pipeline).name]
+        self.stored = rule_table.table(session.aws, self.app.rules_table).of_id(rule_id, known)
+        self.key = pipeline or self._only({*had} & {*known})
+        self.now = next((row.image for row in self.stored if row.pipeline == self.key), None)
+
+    def _only(self, had: set[str]) -> str:
+        """The key of the only rule with the id."""
+        have = {row.pipeline for row in self.stored}
+        keys = sorted(have | had)
         if len(keys) > 1:
             also = "" if len(have) == len(keys) else ", or had it"
             options = " or ".join(f"-p '{key}'" for key in keys)
             raise Problem(
-                f"Rules of {' and of '.join(map(everywhere, keys))} have the id {self.rule_id!r}"
+                f"Rules of {' and of '.join(map(everywhere, keys))} have the id {self._id!r}"
                 f"{also}: add {options}.",
                 Cause.INPUT,
             )
         if not keys and len(self.app.pipelines) > 1:
-            raise Problem(f"There is no rule {self.rule_id!r}: see dlq rules list.", Cause.ABSENT)
-        return keys[0] if keys else None
+            raise Problem(f"There is no rule {self._id!r}: see\ndlq rules list", Cause.ABSENT)
+        return keys[0] if keys else self.app.pipeline(None).name
 
     @property
     def name(self) -> str:
         """The rule, in words."""
-        return f"rule {self.rule_id} of {everywhere(self.key)}"
+        return f"rule {self._id} of {everywhere(self.key)}"
 
-    @property
-    def terms(self) -> Sequence[Settings]:
-        """What each of the pipelines allows in a rule."""
-        return [deployed.terms(pipeline) for pipeline in self.pipelines]
+    def find(self) -> Mapping[str, Any]:
+        """The rule's columns; Problem if it is missing, which names the pipeline that has one."""
+        if self.now is not None:
+            return self.now
+        look = ": see\ndlq rules list"
+        if elsewhere := [row.pipeline for row in self.stored]:
+            there = " and of ".join(map(everywhere, elsewhere))
+            look = f", but there is a rule of {there}: add -p '{elsewhere[0]}'."
+        raise Problem(f"There is no {self.name}{look}", Cause.ABSENT)
 
-    def of_id(self) -> Sequence[StoredRule]:
-        """The rules with this id that count in one of the pipelines. Reads no other rule."""
-        names = [pipeline.name for pipeline in self.pipelines]
-        return self.table.of_id(self.rule_id, [self.key, EVERY_PIPELINE, *names])
+    def plan(self, command: str, after: Mapping[str, Any] | None, **more: Any) -> RulePlan:
+        """The change of the rule to these columns; None removes it."""
+        change = RuleRevision(self.key, self._id, self.now, after)
+        return RulePlan(command=command, app=self.app, changes=[change], stored=self.stored, **more)
 
-    def among(self, stored: Sequence[StoredRule]) -> StoredRule | None:
-        """The rule itself, if it is there."""
-        name = (self.key, self.rule_id)
-        return next((row for row in stored if (row.pipeline, row.rule_id) == name), None)
 
-    def find(self) -> StoredRule:
-        """The rule; Problem if it is missing, which names the pipeline that has one."""
-        stored = self.of_id()
-        if (rule := self.among(stored)) is not None:
-            return rule
-        elsewhere = [row.pipeline for row in stored]
-        if elsewhere:
-            raise Problem(
-                f"There is no {self.name}, but there is a rule of "
-                f"{' and of '.join(map(everywhere, elsewhere))}: add -p '{elsewhere[0]}'.",
-                Cause.ABSENT,
-            )
-        raise Problem(f"There is no {self.name}: see dlq rules list.", Cause.ABSENT)
+@dataclass(frozen=True)
+class ChangedRule(RuleRevision, Answer):
+    """What `dlq rules disable`, `undo` and `remove` answer."""
 
-    def check(
-        self, stored: Sequence[StoredRule], columns: Mapping[str, Any], *, is_back: bool = False
-    ) -> None:
-        """Problem if the rule with these columns, or another with it, is INVALID in a pipeline.
+    at: Annotated[datetime, "when it was written"]
 
-        One that comes back as it was (`is_back`) may end the other rule of its id, as it did.
-        """
-        before = self.among(stored)
-        others = [row.columns for row in stored if row is not before]
-        if not self.pipelines:
-            raise Problem("The app has no pipeline yet: deploy one.", Cause.ABSENT)
-        for terms in self.terms:
-            for refused in rule_table.newly_refused(others, [*others, columns], terms):
-                if not (is_back and refused.is_namesake):
-                    raise Problem(
-                        f"Nothing was written: rule {refused.rule_id} would be INVALID in "
-                        f"{terms.name}: {refused.why}.",
-                        Cause.FAILED,
-                    )
 
-    def change(
-        self,
-        command: str,
-        why: str,
-        before: StoredRule | None,
-        after: Mapping[str, Any] | None,
-        write: Callable[[], None],
-    ) -> RuleRevision:
-        """Makes a change, recorded; Problem if the rule has changed meanwhile."""
-        was, becomes = (
-            canonical(columns) if columns else None
-            for columns in (before.columns if before else None, after)
-        )
-        target = rule_table.target(self.rule_id)
-        change = IntendedChange(f"rules {command}", self.key, target, why, was, becomes)
-        with recorded(self.session, self.app, change):
-            try:
-                write()
-            except RuleTableChange as error:
-                raise Problem(
-                    f"Rule {self.rule_id} has just been changed by another person: nothing was "
-                    "written. Look again.",
-                    Cause.FAILED,
-                ) from error
-        return RuleRevision(
-            **self.session.place,
-            at=self.session.now,
-            pipeline=self.key,
-            rule_id=self.rule_id,
-            rule=becomes or {},
-            before=was,
-        )
+def _revise(session: Session, plan: RulePlan, reason: str) -> ChangedRule:
+    """Makes the one change of a plan; Problem if the rule has changed meanwhile."""
+    return ChangedRule(**_revised(session, plan, reason))
+
+
+def _revised(session: Session, plan: RulePlan, reason: str) -> Mapping[str, Any]:
+    for change in plan.make(session, reason):
+        known = {field.name: getattr(change, field.name) for field in fields(change)}
+        return {**session.place, "at": session.now, **known}
+    raise Problem(
+        f"Rule {plan.changes[0].rule_id} has just been changed by another person: nothing was "
+        "written. Look again.",
+        Cause.FAILED,
+    )
+
+
+def _question(plan: RulePlan) -> Iterator[str]:
+    yield from plan.says
 
 
 # A rule is added.
@@ -456,8 +371,8 @@ class RuleAddRequest:
     replace: Annotated[bool, Asked("Replace the rule with this id.", ("--replace",))] = False
 
 
-@dataclass(frozen=True, slots=True)
-class AddedRule(RuleRevision):
+@dataclass(frozen=True)
+class AddedRule(ChangedRule):
     """What `dlq rules add` answers."""
 
     matches: Annotated[
@@ -466,39 +381,39 @@ class AddedRule(RuleRevision):
     notes: Annotated[Sequence[str], "what to know of it, as its row says too"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedRule:
-    """A valid rule that is not written yet, and the rule that it replaces, if any.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPlan(RulePlan):
+    """A valid rule that is not written yet.
 
     `notes` are what to know of it, a sentence each, and `has_end` says whether a person has said
     when it ends, if only that it never does.
     """
 
-    scope: RuleScope
-    columns: Mapping[str, Any]
     rule: Rule
-    before: StoredRule | None
     notes: Sequence[str]
     matches: Sequence[RuleMatches]
     now: datetime
     has_end: bool
 
-    def ending(self, at: datetime | None) -> PlannedRule:
+    def ending(self, at: datetime | None) -> AddPlan:
         """The same rule with an end, or None for never."""
         if at is None:
             return replace(self, has_end=True)
         text = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         rule = replace(self.rule, expires_at=datetime.fromisoformat(text).timestamp())
-        return replace(self, columns={**self.columns, "expires_at": text}, rule=rule, has_end=True)
+        [change] = self.changes
+        after = canonical({**(change.after or {}), "expires_at": text})
+        return replace(self, changes=[replace(change, after=after)], rule=rule, has_end=True)
 
 
-def _planned(session: Session, request: RuleAddRequest) -> PlannedRule:
-    scope = RuleScope(session, request.pipeline, request.rule, None)
+def _planned(session: Session, request: RuleAddRequest) -> AddPlan:
+    app = session.app()
+    key, pipelines = deployed.scope(app, request.pipeline)
     given = {
-        "pipeline": scope.key,
+        "pipeline": key,
         "rule_id": request.rule,
         **_action(request.action),
-        **_matching(request, scope.key, session.now),
+        **_matching(request, key, session.now),
         "policy": request.policy,
         "priority": request.priority,
         "mode": str(RuleMode.SHADOW) if request.shadow else None,
@@ -506,23 +421,33 @@ def _planned(session: Session, request: RuleAddRequest) -> PlannedRule:
         "breadth": "all" if request.everything else None,
         "created_by": session.aws.caller,
     }
-    columns = {name: value for name, value in given.items() if value is not None}
-    stored = scope.table.read()
-    before = scope.among(stored)
+    columns = canonical({name: value for name, value in given.items() if value is not None})
+    stored = rule_table.table(session.aws, app.rules_table).read()
+    before = next((row for row in stored if row.key == (key, request.rule)), None)
     if before is not None and not request.replace:
         raise Problem(
-            f"There is a rule {request.rule!r} for {everywhere(scope.key)} already: add --replace, "
+            f"There is a rule {request.rule!r} for {everywhere(key)} already: add --replace, "
             "or choose another id.",
             Cause.FAILED,
         )
-    scope.check(stored, columns)
-    terms = scope.terms[0]
+    change = RuleRevision(key, request.rule, None if before is None else before.image, columns)
+    rule_table.check(app, stored, [change])
+    terms = deployed.terms(pipelines[0])
     rule = read_rule(columns, terms)
     others = rule_table.book([row.columns for row in stored if row is not before], terms)
     tie = tie_note(rule, tied(rule, others.rules.values()))
-    notes = [*notes_of(rule, columns, terms, session.clock()), *([tie] if tie else [])]
-    matches = matches_in(session, scope.app, scope.pipelines, rule.pattern)
-    plan = PlannedRule(scope, columns, rule, before, notes, matches, session.now, has_end=False)
+    plan = AddPlan(
+        command="add",
+        app=app,
+        changes=[change],
+        stored=stored,
+        noted="",
+        rule=rule,
+        notes=[*notes_of(rule, columns, terms, session.clock()), *([tie] if tie else [])],
+        matches=matches_in(session, app, pipelines, rule.pattern),
+        now=session.now,
+        has_end=False,
+    )
     if request.expires is None:
         return plan
     return plan.ending(ending(request.expires.strip(), session.now, "the rule", never=True))
@@ -590,15 +515,14 @@ def _is_shorthand(term: Term) -> bool:
     return plain and is_field and not literal
 
 
-def _add_question(plan: PlannedRule) -> Iterator[str]:
-    verb = "Replace" if plan.before else "Add"
+def _add_question(plan: AddPlan) -> Iterator[str]:
+    [change] = plan.changes
+    verb = "Replace" if change.before else "Add"
     what = f"{action_of(plan.rule)} for messages with {about(plan.rule.pattern)}"
-    yield f"{verb} {plan.scope.name}: {what}, {_until(plan.rule, plan.now)}."
-    if plan.before is not None:
-        # The new reason is not known yet.
-        old = {**plan.before.columns, "reason": ""}
-        for change in column_changes(canonical(old), canonical({**plan.columns, "reason": ""})):
-            yield f"  {change}"
+    yield f"{verb} {change.name}: {what}, {_until(plan.rule, plan.now)}."
+    # The new reason is not known yet.
+    known = replace(change, before=change.before and {**change.before, "reason": None})
+    yield from (f"  {each}" for each in known.differs)
     yield from (f"Note: {note}" for note in plan.notes)
     yield from matches_of(plan.matches, plan.now)
 
@@ -630,14 +554,12 @@ def matches_of(matches: Sequence[RuleMatches], now: datetime) -> Iterator[str]:
         of = f"{sum(each.matched for each in rest):,} of {sum(each.here for each in rest):,}"
         yield f"In {count(len(rest), 'other pipeline')}: {of}. --json has each."
     if any(each.problem is None and (each.untold or not each.here) for each in matches):
-        yield "dlq rules test --look tries it on messages; SQS counts it as a receive of each."
+        yield "This tries it on messages too, and SQS counts a receive of each:"
+        yield "dlq rules test RULE_ID --look"
 
 
-def _add(_: Session, plan: PlannedRule, reason: str) -> AddedRule:
-    columns = {**plan.columns, "reason": reason}
-    put = partial(plan.scope.table.put, columns, plan.before)
-    revision = plan.scope.change("add", reason, plan.before, columns, put)
-    known = {field.name: getattr(revision, field.name) for field in fields(revision)}
+def _add(session: Session, plan: AddPlan, reason: str) -> AddedRule:
+    known = _revised(session, plan, reason)
     return AddedRule(**known, matches=tuple(plan.matches), notes=tuple(plan.notes))
 
 
@@ -653,72 +575,38 @@ class RuleRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UndoRequest:
+class UndoRequest(RuleRequest):
     """Which rule is meant, and as of when."""
 
-    rule: RuleId
-    pipeline: OfPipeline = None
     to: Annotated[
         str | None,
         Asked("As it was then: 2h or 1d ago, or at an ISO 8601 time.", ("--to",), "WHEN"),
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """A rule that is about to change, as it is, and as it shall be; None if it does not exist.
-
-    `undone` is the change that is taken back.
-    """
-
-    scope: RuleScope
-    now: StoredRule | None
-    then: Mapping[str, Any] | None = None
-    undone: AuditLine | None = None
-
-
-def _found(session: Session, request: RuleRequest) -> PlannedChange:
-    scope = RuleScope(session, request.pipeline, request.rule, ())
-    return PlannedChange(scope, scope.find())
-
-
-def _enabled(session: Session, request: RuleRequest) -> PlannedChange:
-    plan = _found(session, request)
-    if plan.now is not None and plan.now.columns.get("enabled") in (False, "false"):
+def _disabled(session: Session, request: RuleRequest) -> RulePlan:
+    scope = RuleScope(session, request.pipeline, request.rule)
+    now = scope.find()
+    if now.get("enabled") in (False, "false"):
         raise Problem(
-            f"Rule {request.rule} is disabled already: nothing to do. dlq rules undo takes that "
-            "back.",
+            f"Rule {request.rule} is disabled already: nothing to do. To take that back:\n"
+            f"dlq rules undo {quote(request.rule)}",
             Cause.FAILED,
         )
-    return plan
-
-
-def _disable_question(plan: PlannedChange) -> Iterator[str]:
-    yield f"Disable {plan.scope.name}."
-
-
-def _disable(session: Session, plan: PlannedChange, reason: str) -> RuleRevision:
-    assert plan.now is not None
-    before = plan.now.columns.get("reason") or "no reason given"
     # The table has no other column for who switched a rule off, and why.
-    why = f"{reason} (disabled by {session.aws.caller}; before: {before})"
-    why = why if len(why) <= MAX_REASON else f"{why[: MAX_REASON - 1]}…"
-    after = {**plan.now.columns, "enabled": False, "reason": why}
-    write = partial(plan.scope.table.disable, plan.now, why)
-    return plan.scope.change("disable", reason, plan.now, after, write)
+    before = now.get("reason") or "no reason given"
+    noted = f" (disabled by {session.aws.caller}; before: {before})"
+    after = {**now, "enabled": False}
+    return scope.plan("disable", after, noted=noted, says=[f"Disable {scope.name}."])
 
 
-def _remove_question(plan: PlannedChange) -> Iterator[str]:
-    yield f"Remove {plan.scope.name}."
+def _removed(session: Session, request: RuleRequest) -> RulePlan:
+    scope = RuleScope(session, request.pipeline, request.rule)
+    scope.find()
+    return scope.plan("remove", None, says=[f"Remove {scope.name}."])
 
 
-def _remove(_: Session, plan: PlannedChange, reason: str) -> RuleRevision:
-    assert plan.now is not None
-    write = partial(plan.scope.table.remove, plan.now)
-    return plan.scope.change("remove", reason, plan.now, None, write)
-
-
-def _undoable(session: Session, request: UndoRequest) -> PlannedChange:
+def _undoable(session: Session, request: UndoRequest) -> RulePlan:
     """The rule as it was before its last change, or at a time.
 
     Raises Problem if there is no such change on record, if the record does not lead to the rule as
@@ -727,32 +615,38 @@ def _undoable(session: Session, request: UndoRequest) -> PlannedChange:
     every = history(session, rule_table.target(request.rule))
     done = [line for line in every if line.outcome != "failed"]
     scope = RuleScope(session, request.pipeline, request.rule, [line.pipeline for line in done])
-    same_id = scope.of_id()
-    now = scope.among(same_id)
     changes = [line for line in done if line.pipeline == scope.key]
     if not changes:
-        raise Problem(f"No change of {scope.name} is on record: see dlq audit.", Cause.ABSENT)
-    is_now = None if now is None else canonical(now.columns)
-    if _image(changes[0].after) != is_now:
+        raise Problem(f"No change of {scope.name} is on record: see\ndlq audit", Cause.ABSENT)
+    last = changes[0]
+    if last.after != scope.now:
         raise Problem(
             f"Rule {request.rule} is not as its last change on record has left it: changes made "
-            f"by other means are on record seconds later. Look again: dlq show rule:{request.rule}",
+            "by other means are on record seconds later. Look again:\n"
+            f"dlq show {quote(f'rule:{request.rule}')}",
             Cause.FAILED,
         )
+    says = []
     if request.to is None:
-        then, undone = _image(changes[0].before), changes[0]
+        then = last.before
+        who = "outside dlq" if last.who is None else f"by {last.who.rpartition(':')[2]}"
+        why = f": {last.why}" if last.why else ""
+        says.append(f"Take back {last.command} of {clock(last.at, session.now)}, {who}{why}.")
     else:
         at = datetime.fromtimestamp(past(request.to, session.now), UTC)
-        then, undone = _at(changes, at, session), None
-    if then == is_now:
+        then = _at(changes, at, session)
+    if then == scope.now:
         raise Problem(f"Rule {request.rule} is as it was then: nothing to do.", Cause.FAILED)
-    if then is not None:
-        scope.check(same_id, then, is_back=True)
-    return PlannedChange(scope, now, then, undone)
-
-
-def _image(columns: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return None if columns is None else canonical(columns)
+    plan = scope.plan("undo", then, says=says)
+    rule_table.check(plan.app, plan.stored, plan.changes, is_back=True)
+    if then is None:
+        says.append(f"Remove {scope.name}, which was not there before.")
+    elif scope.now is None:
+        says.append(f"Bring {scope.name} back.")
+    else:
+        says.append(f"Change {scope.name} back:")
+        says += (f"  {change}" for change in column_changes(scope.now, then))
+    return plan
 
 
 def _at(changes: Sequence[AuditLine], to: datetime, session: Session) -> Mapping[str, Any] | None:
@@ -760,38 +654,12 @@ def _at(changes: Sequence[AuditLine], to: datetime, session: Session) -> Mapping
     # A person types whole seconds.
     earlier = [change for change in changes if change.at.replace(microsecond=0) <= to]
     if earlier:
-        return _image(earlier[0].after)
+        return earlier[0].after
     if changes[-1].before is None:
         return None
     raise Problem(
         f"Changes before {clock(changes[-1].at, session.now)} are not on record.", Cause.ABSENT
     )
-
-
-def _undo_question(plan: PlannedChange) -> Iterator[str]:
-    if (undone := plan.undone) is not None:
-        who = "outside dlq" if undone.who is None else f"by {undone.who.rpartition(':')[2]}"
-        why = f": {undone.why}" if undone.why else ""
-        at = clock(undone.at, plan.scope.session.now)
-        yield f"Take back {undone.command} of {at}, {who}{why}."
-    if plan.then is None:
-        yield f"Remove {plan.scope.name}, which was not there before."
-    elif plan.now is None:
-        yield f"Bring {plan.scope.name} back."
-    else:
-        yield f"Change {plan.scope.name} back:"
-        for change in column_changes(canonical(plan.now.columns), plan.then):
-            yield f"  {change}"
-
-
-def _undo(_: Session, plan: PlannedChange, reason: str) -> RuleRevision:
-    def write() -> None:
-        if plan.then is not None:
-            plan.scope.table.put(plan.then, plan.now)
-        elif plan.now is not None:
-            plan.scope.table.remove(plan.now)
-
-    return plan.scope.change("undo", reason, plan.now, plan.then, write)
 
 
 # A rule is shown.
@@ -822,7 +690,7 @@ def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
         for each in list_rules(session, RulesRequest(pipelines=names)).pipelines
     ]
     if not any(each.rules for each in found):
-        raise Problem(f"There is no rule {rule_id!r}: see dlq rules list.", Cause.ABSENT)
+        raise Problem(f"There is no rule {rule_id!r}: see\ndlq rules list", Cause.ABSENT)
     app = session.app()
     # A rule of * and one of a pipeline may have the id, and other patterns.
     counting: dict[str, list[DeployedPipeline]] = {}
@@ -848,8 +716,7 @@ LIST = Verb(
     Each rule is read as the pipeline's router reads it. An INVALID rule matches nothing; the reason
     is shown. Matches are counted by the automatic retry.
 
-    With --yaml it prints the rules of these pipelines and of '*' as a file, in a fixed order, so
-    that each difference is a change.
+    With --yaml it prints the rules of these pipelines and of '*' as a file, in a fixed order.
     """,
     request=RulesRequest,
     examples=(
@@ -881,7 +748,9 @@ ADD = Verb(
     commit=_add,
 )
 
-DISABLE = Verb(
+_CHANGES_ONE = partial(Verb, change="A rule", question=_question, commit=_revise, plans=False)
+
+DISABLE = _CHANGES_ONE(
     name="disable",
     says="""Disable a rule, within a minute; it stays in the table.
 
@@ -889,29 +758,22 @@ DISABLE = Verb(
     """,
     request=RuleRequest,
     examples=('dlq rules disable stop-acme --reason "acme has mended it"',),
-    change="A rule",
-    prepare=_enabled,
-    question=_disable_question,
-    commit=_disable,
-    plans=False,
+    prepare=_disabled,
 )
 
-REMOVE = Verb(
+REMOVE = _CHANGES_ONE(
     name="remove",
-    says="""Remove a rule. Messages that it holds or delays are decided anew by the next run.
+    says="""Remove a rule; dlq rules undo brings it back.
 
-    dlq rules undo brings it back; dlq rules disable keeps it in the list.
+    Messages that it holds or delays are decided anew by the next run. dlq rules disable keeps it in
+    the list.
     """,
     request=RuleRequest,
     examples=('dlq rules remove stop-acme --reason "acme has mended it"',),
-    change="A rule",
-    prepare=_found,
-    question=_remove_question,
-    commit=_remove,
-    plans=False,
+    prepare=_removed,
 )
 
-UNDO = Verb(
+UNDO = _CHANGES_ONE(
     name="undo",
     says="""Take the last change of a rule back.
 
@@ -925,9 +787,5 @@ UNDO = Verb(
         'dlq rules undo slow-imports --reason "20h was a slip for 2h"',
         'dlq rules undo stop-acme --to 2h --reason "as it was before the release"',
     ),
-    change="A rule",
     prepare=_undoable,
-    question=_undo_question,
-    commit=_undo,
-    plans=False,
 )

@@ -53,8 +53,5 @@ class Session:
 
     def app(self, deadline: Deadline | None = None) -> apps.App:
         """The app as it is deployed; raises Problem if it is missing, or AWS does not answer."""
-
-        def find() -> apps.App:
-            return apps.find(self.aws, self.app_name)
-
-        return within(deadline or Deadline(), "The app's parameters (Systems Manager)", find)
+        what = "The app's parameters (Systems Manager)"
+        return within(deadline or Deadline(), what, lambda: apps.find(self.aws, self.app_name))

@@ -125,8 +125,8 @@ def read(session: Session, request: ShowRequest) -> Shown:
         shown = tuple(cause for each in names for cause in _causes(session, each, name))
         if not shown:
             raise Problem(
-                f"No cause {name!r} fails messages, or has dominated within a day: dlq groups "
-                "shows the known ones.",
+                f"No cause {name!r} fails messages, or has dominated within a day. The "
+                "known ones:\ndlq groups",
                 Cause.ABSENT,
             )
         return Shown(**session.place, at=session.now, kind=given, name=name, causes=shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ from deadletter.contract import (
     MAIN_DLQ,
     PARKED_LANE,
     circuit_lane,
-    dedicated_lane,
     delay_lane,
     is_of_delays,
     parking_source,
@@ -105,23 +104,21 @@ def _chosen(
 ) -> Chosen:
     selection, beside = compiled(choice, session.now)
     if beside:
-        raise Problem(
-            f"{beside[0]}: no change is chosen by {beside[0].key}. List the messages by it, and "
-            "give their ids here.",
-            Cause.INPUT,
-        )
-    if choice.places:
-        found = [each for place in choice.places for each in _of_place(session, app, here, place)]
-    elif known:
-        found = [each for record in known for each in _of_record(record)]
-    else:
+        says = f"{beside[0]}: no change is chosen by {beside[0].key}. List the messages by it, and "
+        raise Problem(f"{says}give their ids here.", Cause.INPUT)
+    places: Iterable[ChosenPlace] = choice.places
+    if not places:
         wanted = {PlaceKind.PARKED} if selection.reasons else kinds
-        found = [
-            each
-            for kind in kinds
-            if kind in wanted
-            for each in _of_place(session, app, here, ChosenPlace(kind))
-        ]
+        places = (ChosenPlace(kind) for kind in kinds if kind in wanted)
+    found = [
+        each
+        for sources in (
+            map(_of_record, known)
+            if known and not choice.places
+            else (_of_place(session, app, here, place) for place in places)
+        )
+        for each in sources
+    ]
     return Chosen(app, here, tuple(dict.fromkeys(found)), selection, choice.terms)
 
 
@@ -170,11 +167,8 @@ def _of_record(record: LetterRecord) -> Iterator[ReplaySource]:
     for waiting in record.waiting:
         if waiting.lane.startswith(run_lane("")):
             run = waiting.lane.removeprefix(run_lane(""))
-            raise Problem(
-                f"Run {run} has message {record.origin}: let it end, or end it with\n"
-                f"dlq run abort {run}",
-                Cause.FAILED,
-            )
+            has = f"Run {run} has message {record.origin}: let it end, or end it with\n"
+            raise Problem(f"{has}dlq run abort {run}", Cause.FAILED)
         if waiting.lane == PARKED_LANE:
             yield from parked_sources(pipeline)
         else:
@@ -182,20 +176,14 @@ def _of_record(record: LetterRecord) -> Iterator[ReplaySource]:
     if record.waiting:
         return
     place = next(places(record, ""), None)
-    where = Where.QUEUE if place is None else place.where
-    if where is Where.PARKED:
+    if place is not None and place.where is Where.PARKED:
         yield from parked_sources(pipeline)
-    elif where is Where.QUEUE:
-        yield from _dlqs(pipeline)
-    elif place is not None:
-        raise Problem(
-            f"Message {record.origin} is not there to be taken. {place.says}", Cause.ABSENT
-        )
-
-
-def _dlqs(pipeline: DeployedPipeline) -> Iterator[ReplaySource]:
-    yield ReplaySource(MAIN_DLQ, url=pipeline.dlq_url)
-    yield from (ReplaySource(id_, url=url) for id_, url in pipeline.dedicated.items())
+    elif place is None or place.where is Where.QUEUE:
+        yield ReplaySource(MAIN_DLQ, url=pipeline.dlq_url)
+        yield from (ReplaySource(id_, url=url) for id_, url in pipeline.dedicated.items())
+    else:
+        says = f"Message {record.origin} is not there to be taken. {place.says}"
+        raise Problem(says, Cause.ABSENT)
 
 
 def _of_place(
@@ -214,24 +202,20 @@ def _of_place(
             yield from _named(place, named)
         case PlaceKind.WAITING | PlaceKind.CIRCUIT | PlaceKind.RULE | PlaceKind.TIME:
             yield from _lanes(session, app, pipeline, place)
-        case PlaceKind.MAIN:
-            raise Problem(
-                "Messages of the main queue are with the consumer: there is nothing to take.",
-                Cause.INPUT,
-            )
         case PlaceKind.CAUSE:
             raise Problem(f"Name the cause as a term: -f cause={place.name}", Cause.INPUT)
-        case PlaceKind.DISCARDED:
-            raise Problem("Discarded messages come back by dlq restore.", Cause.INPUT)
         case PlaceKind.RUN:
-            raise Problem(
-                f"Messages of run {place.name} are its own: dlq run abort {place.name} parks them.",
-                Cause.INPUT,
-            )
-        case PlaceKind.QUEUE:
-            raise Problem(
-                "A queue of no pipeline is only read: nothing is taken from it.", Cause.INPUT
-            )
+            says = f"Messages of run {place.name} are its own. This parks them:\n"
+            raise Problem(f"{says}dlq run abort {place.name}", Cause.INPUT)
+        case _:
+            raise Problem(_NOT_TAKEN[place.kind], Cause.INPUT)
+
+
+_NOT_TAKEN = {
+    PlaceKind.MAIN: "Messages of the main queue are with the consumer: there is nothing to take.",
+    PlaceKind.DISCARDED: "Discarded messages come back by\ndlq restore ID",
+    PlaceKind.QUEUE: "A queue of no pipeline is only read: nothing is taken from it.",
+}
 
 
 def _named(place: ChosenPlace, known: dict[str, ReplaySource]) -> Iterator[ReplaySource]:
@@ -246,20 +230,11 @@ def _lanes(
 ) -> Iterator[ReplaySource]:
     with aws_errors():
         names = sorted(lane.name for lane in waiting_room(session, app, pipeline).lanes())
+    wanted: Callable[[str], bool] = {
+        PlaceKind.CIRCUIT: {circuit_lane(place.name)}.__contains__,
+        PlaceKind.RULE: {rule_lane(place.name), delay_lane(place.name)}.__contains__,
+        PlaceKind.TIME: is_of_delays,
+    }.get(place.kind, lambda _: True)
     for name in names:
-        if name != PARKED_LANE and not name.startswith(run_lane("")) and _is_in(name, place):
+        if name != PARKED_LANE and not name.startswith(run_lane("")) and wanted(name):
             yield ReplaySource(f"{LANE}{name}", lane=name)
-
-
-def _is_in(lane: str, place: ChosenPlace) -> bool:
-    match place.kind:
-        case PlaceKind.CIRCUIT:
-            return lane == circuit_lane(place.name)
-        case PlaceKind.RULE:
-            return lane in (rule_lane(place.name), delay_lane(place.name))
-        case PlaceKind.TIME:
-            return is_of_delays(lane)
-        case PlaceKind.DEDICATED:
-            return lane == dedicated_lane(place.name)
-        case _:
-            return True

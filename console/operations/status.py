@@ -18,29 +18,26 @@ from deadletter.contract import (
     LETTERS,
     MAIN,
     MAIN_DLQ,
-    Mode,
     is_config_key,
-    is_of_delays,
     parking_source,
 )
 from deadletter.routing.decision import DUE
+from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.pages import Alarm
-from deadletter.signals.troubles import Seen, TroubleKind, known_names
+from deadletter.signals.troubles import Seen, TroubleKind, known_names, shown
 
 from . import deployed, observed
-from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .attention import Outlook, attention, outlook, rate_now
+from .attention import Attention, Outlook, attention, cards, outlook, seen, source_name
 from .aws import Aws, Read, Start
-from .cards import Attention, cards
 from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
-from .deadline import PATIENCE, Deadline, DeadlineMissed, reads_until
-from .figures import WINDOW, QueueFigures, alarms, because, queue_figures, silences
+from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, reads_until
+from .figures import QueueFigures, alarms, because, queue_figures, silences
 from .item import jsonable
 from .observed import ObservedCounts
-from .problem import Problem
+from .problem import Cause, Problem
 from .queue import QueueDepth, depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .selection import NamedPipelines
@@ -51,24 +48,19 @@ from .watched import (
     Memories,
     SeenTrouble,
     SourceStatus,
-    Watched,
     as_shown,
     bad_row,
     many_collisions,
     met_by_runs,
     read_memories,
-    watched,
+    sources_of,
 )
 from .words import moment
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
-    from mypy_boto3_dynamodb import DynamoDBClient
 
-    from deadletter.circuit.state import Circuit
-    from deadletter.redrive.source_memory import SourceMemory
-    from deadletter.settings.pipeline import Pipeline
-    from deadletter.watch.row import LaneRow
+    from deadletter.watch.row import WatchRow
 
 # A lane takes a query per shard, and circuits of webhook endpoints can make thousands of
 # lanes: more do not fit on a screen.
@@ -127,7 +119,7 @@ class AlarmState:
     since: Annotated[datetime, "when it went into ALARM"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatus:
     """A pipeline as it is now."""
 
@@ -145,7 +137,7 @@ class PipelineStatus:
     places_not_counted: Annotated[int, f"things that are waited for, beyond {_MAX_LANES}"]
     circuit: Annotated[
         CircuitStatus | None, "the pipeline's own circuit; null if it could not be read"
-    ]
+    ] = None
     last_run: Annotated[
         Mapping[str, Any] | None,
         "the last run of the DLQ that found something to do: `at` (epoch seconds) and its "
@@ -239,7 +231,7 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         ringing = start(partial(_alarms, aws.cloudwatch, app))
         reads = [_PipelineReads(start, session, app, pipeline) for pipeline in pipelines]
         for pending in reads:
-            pending.count_lanes(start)
+            pending.count_lanes()
         place = AppLocation(
             account=account.answer("The account (STS)"), region=aws.region, app=session.app_name
         )
@@ -270,22 +262,20 @@ def _silent(
 ) -> Mapping[str, Sequence[Seen]]:
     """Why functions have left no record, by pipeline: asked only where one is missing."""
     missing = [silence for pipeline in pipelines for silence in silences(app.name, pipeline, now)]
+    asking = Asking(start)
     reads = [
-        start(partial(because, cloudwatch, silence, app.letters_table, now)) for silence in missing
+        asking(f"figures of {each.function}", because, cloudwatch, each, app.letters_table, now)
+        for each in missing
     ]
     found: dict[str, list[Seen]] = defaultdict(list)
-    for silence, read in zip(missing, reads, strict=True):
-        refused: list[Problem] = []
-        known = read.result(refused.append)
-        found[silence.pipeline].append(
-            known or unread(f"figures of {silence.function}", refused[0].says)
-        )
+    for silence, known in zip(missing, reads, strict=True):
+        found[silence.pipeline].append(known() or unread(*asking.lost[-1]))
     return found
 
 
-def unread(what: str, why: str) -> Seen:
+def unread(what: str, why: Problem) -> Seen:
     """Something that AWS refused, or did not answer."""
-    return Seen(TroubleKind.UNREAD, {"what": what, "why": why})
+    return seen(TroubleKind.UNREAD, what=what, why=why.says)
 
 
 def _clients(aws: Aws) -> None:
@@ -300,58 +290,42 @@ class _PipelineReads:
     ) -> None:
         from deadletter.aws.cause_entries import DynamoDBCauseEntries
         from deadletter.aws.errors import BadRows
+        from deadletter.aws.lease import read_last_run
         from deadletter.aws.waiting_room import DynamoDBLanes
-        from deadletter.settings.pipeline import Pipeline
 
-        self._app, self._bad_rows = app, BadRows()
-        note = self._bad_rows.note
-        self.pipeline = pipeline
-        self._refused: list[Seen] = []
-        self._unanswered: dict[str, list[str]] = {}
-        dynamodb, sqs, name = session.aws.dynamodb, session.aws.sqs, pipeline.name
-        self._room = DynamoDBLanes(dynamodb, app.letters_table, name, note_bad_row=note)
-        self._causes = DynamoDBCauseEntries(dynamodb, app.letters_table, name)
-        self._foreign_causes = start(self._find_foreign_causes)
-        self._main, self._dlq = (
-            start(partial(depth, sqs, url)) for url in (pipeline.main_url, pipeline.dlq_url)
-        )
-        self._parking, self._dedicated = (
-            {key: start(partial(depth, sqs, url)) for key, url in queues.items()}
-            for queues in (pipeline.parking, pipeline.dedicated)
-        )
-        self._registry = start(self._lane_names)
-        self._now = session.now
-        self._settings = _settings(pipeline)
-        self._ttl = (self._settings or Pipeline(name)).message_ttl
-        self._circuits = start(partial(_circuits, session, app, pipeline, note))
-        self._memories = start(partial(read_memories, dynamodb, app.letters_table, name, note))
-        self._observed = start(partial(_observed, session, app, pipeline))
-        self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))
-        self._replays = start(partial(_replays, session, app, pipeline, note))
-        self._lanes: Sequence[str] = ()
-        self._letters: dict[str, Read[int]] = {}
-
-    def _lane_names(self) -> Sequence[str]:
-        with aws_errors():
-            return [lane.name for lane in self._room.lanes()]
-
-    def _count(self, lane: str) -> int:
-        with aws_errors():
-            return self._room.count(lane)
+        self._app, self._pipeline, self._now = app, pipeline, session.now
+        self._bad_rows, ask = BadRows(), Asking(start)
+        self._ask, note, sqs = ask, self._bad_rows.note, session.aws.sqs
+        table = (session.aws.dynamodb, app.letters_table, pipeline.name)
+        at = (session, app, pipeline)
+        self._room = DynamoDBLanes(*table, note_bad_row=note)
+        self._causes = DynamoDBCauseEntries(*table)
+        self._foreign_causes = ask("the index of causes", self._find_foreign_causes)
+        self._depths = {
+            source: ask(source_name(source), depth, sqs, url)
+            for source, url in pipeline.urls.items()
+        }
+        self._registry = ask("what waits", self._room.lanes)
+        self._circuits = ask("the circuit", _circuits, *at, note)
+        self._memories = ask("what runs and the monitor remember", read_memories, *table, note)
+        self._observed = ask("what mode observe has seen", observed.counted, *at)
+        self._last_run = ask("the last run", read_last_run, *table, MAIN_DLQ)
+        self._runs = ask("the runs", _replays, *at, note)
 
     def _find_foreign_causes(self) -> None:
-        with aws_errors():
-            for shard in range(CAUSE_SHARDS):
-                self._causes.find_foreign(shard)
+        for shard in range(CAUSE_SHARDS):
+            self._causes.find_foreign(shard)
 
-    def count_lanes(self, start: Start) -> None:
+    def count_lanes(self) -> None:
         from deadletter.redrive.waiting_room import is_shut
 
-        lanes = self._registry.result(partial(self._lost, "what waits")) or ()
+        names = [lane.name for lane in self._registry() or ()]
         # Those that count as letters of a queue are never left out.
-        self._lanes = sorted(lanes, key=lambda lane: not is_shut(lane))
+        names.sort(key=lambda lane: not is_shut(lane))
+        self._more = max(0, len(names) - _MAX_LANES)
         self._letters = {
-            lane: start(partial(self._count, lane)) for lane in self._lanes[:_MAX_LANES]
+            lane: self._ask(f"what waits for {lane}", self._room.count, lane)
+            for lane in names[:_MAX_LANES]
         }
 
     def status(
@@ -359,189 +333,124 @@ class _PipelineReads:
         figures: Read[Mapping[str, QueueFigures]],
         alarms: Read[Mapping[str, Sequence[AlarmState]]],
     ) -> PipelineStatus:
-        name, lost = self.pipeline.name, self._lost
-        known_figures = figures.result(partial(lost, "CloudWatch's figures")) or {}
-        figure = known_figures.get(name, QueueFigures())
-        ringing = alarms.result(partial(lost, "the alarms")) or {}
-        letters = {
-            lane: letters.result(partial(lost, f"what waits for {lane}"))
-            for lane, letters in self._letters.items()
-        }
-        self._foreign_causes.result(partial(lost, "the index of causes"))
-        circuits = self._circuits.result(partial(lost, "the circuit"))
-        memories = self._memories.result(partial(lost, "what runs and the monitor remember"))
-        known = None if memories is None else self._watched(memories, letters)
-        lane_rows = {} if memories is None or memories.row is None else memories.row.lanes
+        pipeline, now, known = self._pipeline, self._now, _settings(self._pipeline)
+        of_all = self._ask.wait("CloudWatch's figures", figures) or {}
+        figure = of_all.get(pipeline.name, QueueFigures())
+        ringing = self._ask.wait("the alarms", alarms) or {}
+        letters = {lane: number() for lane, number in self._letters.items()}
+        self._foreign_causes()
+        circuits = self._circuits() or {}
+        remembered = self._memories()
+        memories = remembered or Memories()
+        row, names = memories.row, known_names(self._app.name, pipeline.name)
+        depths = {source: held() for source, held in self._depths.items()}
+        last_run = self._last_run()
+        sources = sources_of(memories, pipeline, lambda lane: letters.get(lane, 0), now)
         status = PipelineStatus(
-            name=name,
-            mode=self.pipeline.mode,
-            fifo=self.pipeline.fifo,
-            main=self._main.result(partial(lost, "the main queue")),
-            dlq=self._dlq.result(partial(lost, "the DLQ")),
-            parking={
-                key: queue.result(partial(lost, f"parking queue {key}"))
-                for key, queue in self._parking.items()
-            },
-            dedicated={
-                key: queue.result(partial(lost, f"dedicated DLQ {key}"))
-                for key, queue in self._dedicated.items()
-            },
+            name=pipeline.name,
+            mode=pipeline.mode,
+            fifo=pipeline.fifo,
+            main=depths[MAIN],
+            dlq=depths[MAIN_DLQ],
+            parking={id_: depths[parking_source(id_)] for id_ in pipeline.parking},
+            dedicated={id_: depths[id_] for id_ in pipeline.dedicated},
             oldest_message_seconds=figure.dlq_age,
             waiting=tuple(
-                lane_status(lane, number, lane_rows, self._ttl, self._now)
+                lane_status(lane, number, row, (known or Pipeline("")).message_ttl, now)
                 for lane, number in sorted(letters.items())
             ),
-            places_not_counted=max(0, len(self._lanes) - _MAX_LANES),
-            circuit=None if circuits is None else circuits[0],
-            last_run=self._last_run.result(partial(lost, "the last run")),
-            alarms=ringing.get(name, ()),
-            held=() if circuits is None else circuits[1],
-            misconfigured=() if circuits is None else circuits[2],
-            causes=() if circuits is None else circuits[3],
-            collisions=None if circuits is None else circuits[4],
-            monitor_ran_at=None if known is None else known.ran_at,
-            seen=() if known is None else known.seen,
-            direction=None if known is None else known.direction,
-            sources=() if known is None else known.sources,
-            observed=self._observed.result(partial(lost, "what mode observe has seen")),
-            runs=self._replays.result(partial(lost, "the runs")) or (),
+            places_not_counted=self._more,
+            last_run=last_run and {key: jsonable(value) for key, value in last_run.items()},
+            alarms=ringing.get(pipeline.name, ()),
+            monitor_ran_at=moment(row.ran_at) if row else None,
+            seen=tuple(as_shown(seen, names) for seen in shown(row.seen)) if row else (),
+            direction=(row.direction or None) if row else None,
+            sources=tuple(sources) if remembered else (),
+            observed=self._observed(),
+            runs=self._runs() or (),
             main_oldest_seconds=figure.main_age,
             foreign_rows=tuple(
                 {LETTERS.partition: partition, LETTERS.sort: sort}
                 for partition, sort in (*self._room.foreign.keys, *self._causes.foreign.keys)
             ),
-        )
-        status = replace(status, bad_rows=self._known_bad_rows(memories))
-        dues = [lane.first_due for lane in status.waiting if is_of_delays(lane.waiting_for)]
-        due = min((at for at in dues if at is not None), default=None)
-        memory = None if memories is None else memories.by_source.get(MAIN_DLQ)
-        rate_limit, rate_because = rate_now(self._settings, memory, self._now)
-        return replace(
-            status,
-            outlook=outlook(
-                status,
-                self._now,
-                rate_limit=rate_limit,
-                rate_measured=figure.rate,
-                measured_seconds=_measured_over(figure, memory, self._now),
-                rate_because=rate_because,
-                first_due=due,
-                looked=None if memories is None else memories.row,
+            # Once all is read: what runs have met, and what was met here.
+            bad_rows=tuple(
+                as_shown(bad_row(self._app, pipeline.name, met, at, now), names)
+                for met, at in sorted(
+                    {**met_by_runs(memories), **dict.fromkeys(self._bad_rows.take(), 0.0)}.items()
+                )
             ),
+            **circuits,
         )
-
-    def _known_bad_rows(self, memories: Memories | None) -> Sequence[SeenTrouble]:
-        """Once all is read: what runs have met, and what was met here."""
-        met = {**met_by_runs(memories), **dict.fromkeys(self._bad_rows.take(), 0.0)}
-        app, name = self._app, self.pipeline.name
-        return [
-            as_shown(bad_row(app, name, row, at, self._now), known_names(app.name, name))
-            for row, at in sorted(met.items())
-        ]
+        return replace(status, outlook=outlook(status, now, known, figure, memories))
 
     def unread(self) -> Iterator[Seen]:
         """What AWS refused, then what it did not answer, in one sentence."""
-        yield from self._refused
-        for why, names in self._unanswered.items():
-            yield unread(", ".join(names), why)
-
-    def _watched(self, memories: Memories, lanes: Mapping[str, int | None]) -> Watched:
-        return watched(
-            memories, self._app.name, self.pipeline, lambda lane: lanes.get(lane, 0), self._now
-        )
-
-    def _lost(self, what: str, why: Problem) -> None:
-        if isinstance(why, DeadlineMissed):
-            self._unanswered.setdefault(why.says, []).append(what)
-            return
-        self._refused.append(unread(what, why.says))
-
-
-def _measured_over(figure: QueueFigures, memory: SourceMemory | None, now: datetime) -> int | None:
-    """Seconds in which runs could send letters back; None if none has run of late."""
-    ended = moment(memory.ended_at) if memory is not None else None
-    has_run = ended is not None and now - ended <= WINDOW
-    return figure.ran or (int(WINDOW.total_seconds()) if has_run else None)
+        unanswered: dict[str, list[str]] = {}
+        for what, why in self._ask.lost:
+            if isinstance(why, DeadlineMissed):
+                unanswered.setdefault(why.says, []).append(what)
+            else:
+                yield unread(what, why)
+        for says, names in unanswered.items():
+            yield unread(", ".join(names), Problem(says, Cause.UNREACHABLE))
 
 
 def lane_status(
-    lane: str, letters: int | None, rows: Mapping[str, LaneRow], ttl: float, now: datetime
+    lane: str, letters: int | None, looked: WatchRow | None, ttl: float, now: datetime
 ) -> LaneStatus:
     """A lane with the age of its oldest letter and its first due time, as the watch knows them.
 
-    `rows` are what the watch remembers, by kind of lane; `ttl` is the pipeline's message TTL in
-    seconds.
+    `ttl` is the pipeline's message TTL in seconds.
     """
     from deadletter.watch.lane_figures import CIRCUIT, RULE, kind_of
 
     kind = kind_of(lane)
-    row = rows.get(kind)
+    row = None if looked is None else looked.lanes.get(kind)
     if row is None or not letters:
         return LaneStatus(lane, letters)
     if kind == DUE:
         return LaneStatus(lane, letters, None, moment(row.first_due))
-    since = row.oldest
+    since = row.filled_at if kind == RULE else row.oldest
     if kind == CIRCUIT:
         # Such a letter is due when its time to live is over.
         since = None if row.first_due is None else row.first_due - ttl
-    elif kind == RULE:
-        since = row.filled_at
     known = since is not None and 0 < since <= now.timestamp()
     return LaneStatus(lane, letters, int(now.timestamp() - since) if known and since else None)
 
 
 def _circuits(
     session: Session, app: App, pipeline: DeployedPipeline, note_bad_row: Callable[[str], None]
-) -> tuple[
-    CircuitStatus,
-    Sequence[CircuitRow],
-    Sequence[CircuitRow],
-    Sequence[CauseRow],
-    ManyCollisions | None,
-]:
-    """What the circuits table says of a pipeline.
-
-    Its own circuit, those that a person holds, the open ones for configuration, the causes
-    that are held, and whether many messages collide.
-    """
+) -> Mapping[str, Any]:
+    """What the circuits table says of a pipeline, by the fields of its status."""
     from deadletter.aws.circuits import DynamoDBCircuits
 
     name = pipeline.name
     circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name, note_bad_row)
-    with aws_errors():
-        own = circuits.find(name)
-        others = [circuit for circuit in circuits.troubled() if circuit.key != name]
+    own = circuits.find(name)
+    others = [circuit for circuit in circuits.troubled() if circuit.key != name]
     rows = [
         circuit_row(name, circuit, session.now)
         for circuit in (own, *sorted(others, key=lambda circuit: circuit.key))
     ]
-    state = UNREADABLE if own.unreadable else str(own.state)
-    held = [row for row in rows if row.forced is not None]
-    misconfigured = [
-        row
-        for row in rows
-        if is_config_key(row.key) and row.state != State.CLOSED and row.forced is None
-    ]
-    causes = [row for row in read_causes(session, app, pipeline) if row.state == HELD]
-    many = many_collisions(session, app, pipeline, note_bad_row)
-    return _own_circuit(state, own, rows[0]), held, misconfigured, causes, many
+    free = [row for row in rows if row.forced is None and row.state != State.CLOSED]
+    causes = read_causes(session, app, pipeline)
+    return {
+        "circuit": _own_circuit(rows[0], opens_at(own)),
+        "held": [row for row in rows if row.forced is not None],
+        "misconfigured": [row for row in free if is_config_key(row.key)],
+        "causes": [row for row in causes if row.state == HELD],
+        "collisions": many_collisions(session, app, pipeline, note_bad_row),
+    }
 
 
-def _own_circuit(state: str, own: Circuit, row: CircuitRow) -> CircuitStatus:
+def _own_circuit(row: CircuitRow, tried_at: datetime | None) -> CircuitStatus:
     """The pipeline's circuit, with who holds it and why, or what opened it."""
     because = row.forced_reason
-    if row.forced is None and state not in (State.CLOSED, UNREADABLE):
+    if row.forced is None and row.state not in (State.CLOSED, UNREADABLE):
         because = row.because or None
-    return CircuitStatus(
-        state,
-        opens_at(own),
-        row.since,
-        row.forced_by,
-        because,
-        row.forced_until,
-        row.paced,
-        row.slowed,
-    )
+    by, until = row.forced_by, row.forced_until
+    return CircuitStatus(row.state, tried_at, row.since, by, because, until, row.paced, row.slowed)
 
 
 def _settings(pipeline: DeployedPipeline) -> Pipeline | None:
@@ -556,24 +465,10 @@ def _replays(
     session: Session, app: App, pipeline: DeployedPipeline, note_bad_row: Callable[[str], None]
 ) -> Sequence[ReplayRow]:
     """The replay runs that have not ended to their end."""
-    with aws_errors():
-        runs = runs_of(session, app, pipeline, note_bad_row).all()
+    runs = runs_of(session, app, pipeline, note_bad_row).all()
     unfinished = [run for run in runs if run.is_live or not run.left]
     lost = lost_runs(session, pipeline, unfinished)
     return tuple(row(run, lost.get(run.id)) for run in unfinished)
-
-
-def _observed(session: Session, app: App, pipeline: DeployedPipeline) -> ObservedCounts | None:
-    is_observed = pipeline.mode == Mode.OBSERVE
-    return observed.counted(session, app, pipeline) if is_observed else None
-
-
-def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:
-    from deadletter.aws.lease import read_last_run
-
-    with aws_errors():
-        report = read_last_run(dynamodb, table, pipeline, MAIN_DLQ)
-    return None if report is None else {key: jsonable(value) for key, value in report.items()}
 
 
 def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[AlarmState]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,7 @@ from deadletter.contract import (
     parking_source,
 )
 from deadletter.signals.figures import Counted, Figure
-from deadletter.signals.troubles import Fact, Seen, TroubleKind, known_names, shown
+from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
@@ -91,29 +91,17 @@ class SeenTrouble:
 
 def as_shown(seen: Seen, known: Mapping[str, Fact]) -> SeenTrouble:
     """A trouble for an answer; `known` is what its command names beside its facts."""
-    page, since = (
-        None if seen.page is None else str(seen.page),
-        moment(seen.since) if seen.since else None,
-    )
+    page = None if seen.page is None else str(seen.page)
+    since = moment(seen.since) if seen.since else None
     return SeenTrouble(str(seen.kind), page, since, seen.facts, seen.says(), seen.repair(**known))
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """What the watch of a pipeline knows; `ran_at` is None if it has never run."""
-
-    ran_at: datetime | None
-    sources: Sequence[SourceStatus]
-    seen: Sequence[SeenTrouble] = ()
-    direction: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Memories:
     """The row of a pipeline's watch (None if it has never run), and its sources' memories."""
 
-    row: WatchRow | None
-    by_source: Mapping[str, SourceMemory]
+    row: WatchRow | None = None
+    by_source: Mapping[str, SourceMemory] = field(default_factory=dict)
 
 
 def read_memories(
@@ -131,52 +119,38 @@ def read_memories(
         return Memories(*store.read())
 
 
-def watched(
+def sources_of(
     memories: Memories,
-    app: str,
     pipeline: DeployedPipeline,
-    rescued: Callable[[str], int | None],
+    saved: Callable[[str], int | None],
     now: datetime,
-) -> Watched:
-    """The memories as people read them; `rescued` counts the letters of a lane."""
-    row, known = memories.row, known_names(app, pipeline.name)
-    lanes = {
-        MAIN_DLQ: None,
-        **{id_: dedicated_lane(id_) for id_ in pipeline.dedicated},
+) -> Iterator[SourceStatus]:
+    """The queues as people read of them; `saved` counts the letters of a lane."""
+    urls = pipeline.urls
+    parked = parking_source(DEFAULT_PARKING)
+    for source in (MAIN_DLQ, *pipeline.dedicated, *map(parking_source, pipeline.parking), MAIN):
         # All parked letters share one lane.
-        **{
-            parking_source(id_): PARKED_LANE if id_ == DEFAULT_PARKING else None
-            for id_ in pipeline.parking
-        },
-        MAIN: None,
-    }
-    return Watched(
-        None if row is None else moment(row.ran_at),
-        tuple(
-            _source(
-                source, pipeline.urls[source], memories, 0 if lane is None else rescued(lane), now
-            )
-            for source, lane in lanes.items()
-        ),
-        () if row is None else tuple(as_shown(seen, known) for seen in shown(row.seen)),
-        None if row is None else row.direction or None,
-    )
+        lane = PARKED_LANE if source == parked else dedicated_lane(source)
+        has_lane = source == parked or source in pipeline.dedicated
+        yield source_status(memories, source, urls[source], saved(lane) if has_lane else 0, now)
 
 
-def _source(
-    source: str, url: str, memories: Memories, rescued: int | None, now: datetime
+def source_status(
+    memories: Memories, source: str, url: str, saved: int | None, now: datetime
 ) -> SourceStatus:
+    """One queue as people read of it."""
     memory, row = memories.by_source.get(source), memories.row
     figures: dict[Counted, float] = dict(_figures(source, row, now.timestamp()))
     age, left = figures.get(Figure.OLDEST_MESSAGE_AGE), figures.get(Figure.SECONDS_TO_EXPIRY)
+    times = {} if memory is None else {name: moment(at) for name, at in memory.troubles.items()}
     return SourceStatus(
         source,
         url,
-        rescued,
+        saved,
         int(age) if age is not None and figures.get(Figure.MESSAGES) else None,
         None if left is None else int(left),
         0 if memory is None else memory.looks,
-        {} if memory is None else _times(memory.troubles),
+        {name: at for name, at in times.items() if at is not None},
         _ending(memory),
     )
 
@@ -198,10 +172,6 @@ def _figures(source: str, row: WatchRow | None, now: float) -> Iterator[tuple[Co
         yield point.metric, point.value
 
 
-def _times(troubles: Mapping[str, float]) -> dict[str, datetime]:
-    return {name: time for name, at in troubles.items() if (time := moment(at)) is not None}
-
-
 def _ending(memory: SourceMemory | None) -> RunEnding | None:
     if memory is None or memory.ended_at is None:
         return None
@@ -213,10 +183,10 @@ def _ending(memory: SourceMemory | None) -> RunEnding | None:
     )
 
 
-def met_by_runs(memories: Memories | None) -> Mapping[str, float]:
+def met_by_runs(memories: Memories) -> Mapping[str, float]:
     """The rows that runs of a pipeline have met, and when they last did."""
     met: dict[str, float] = {}
-    for memory in () if memories is None else memories.by_source.values():
+    for memory in memories.by_source.values():
         for row, at in memory.bad_rows.items():
             met[row] = max(at, met.get(row, at))
     return met
@@ -262,8 +232,7 @@ def many_collisions(
     from deadletter.aws.collisions import DynamoDBCollisions
 
     store = DynamoDBCollisions(session.aws.dynamodb, app.circuits_table, pipeline.name)
-    with aws_errors():
-        known = store.read()
+    known = store.read()
     now = session.now.timestamp()
     is_recent = known is not None and now - known.bad_claim_at <= DAY
     if known is not None and note_bad_row is not None and known.bad_claim and is_recent:

@@ -89,9 +89,7 @@ class Guard:
             if not is_it or self.clock() - self._began > TOKEN_SECONDS:
                 return None
             self._token = ""
-        return (
-            f"{COOKIE}={self._cookie}; Path={self.root}; HttpOnly; SameSite=Strict"
-        )
+        return f"{COOKIE}={self._cookie}; Path={self.root}; HttpOnly; SameSite=Strict"
 
     def is_over(self) -> bool:
         """Whether the page has lived its time, or nobody looks at it any more."""

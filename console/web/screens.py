@@ -15,14 +15,15 @@ from starlette.routing import Route
 from ..operations import (
     audit_trail,
     circuits,
-    endpoints,
     flow,
     groups,
-    list as listing,
     rules,
     run_verbs,
     show,
     status,
+)
+from ..operations import (
+    list as listing,
 )
 from ..operations.aws import explain
 from ..operations.problem import Cause, Denied, Problem
@@ -115,7 +116,9 @@ class Screens:
 
     def _found(self, request: Request, *, look: bool) -> Response:
         asked, given = self._choice(request)
-        number = max(1, int(given) if (given := request.query_params.get("page", "1")).isdigit() else 1)
+        number = max(
+            1, int(given) if (given := request.query_params.get("page", "1")).isdigit() else 1
+        )
         asked = replace(asked, look=look, limit=min(10_000, ROWS * number))
         is_asked = bool(asked.ids or asked.terms or asked.places)
         answer = listing.read(self._session, asked) if is_asked or look else None
@@ -178,7 +181,9 @@ class Screens:
 
     def form(self, request: Request) -> Response:
         words = self._act(request)
-        given = {name: "\n".join(request.query_params.getlist(name)) for name in request.query_params}
+        given = {
+            name: "\n".join(request.query_params.getlist(name)) for name in request.query_params
+        }
         return self._page(
             request, "form.html", f"dlq {words} --help", None, words=words,
             fields=asked_of(ACTS[words]), given=given, about=ACTS[words].help,
@@ -190,10 +195,10 @@ class Screens:
         words = self._act(request)
         name, kept = self._plans.prepare(words, form)
         command = typed_line(words, kept.verb, kept.request)
-        fields = [(key, value) for key, value in form.multi_items() if key not in ("form", "document")]
-        return self._page(
-            request, "plan.html", command, None, name=name, kept=kept, fields=fields
-        )
+        fields = [
+            (key, value) for key, value in form.multi_items() if key not in ("form", "document")
+        ]
+        return self._page(request, "plan.html", command, None, name=name, kept=kept, fields=fields)
 
     def do(self, request: Request) -> Response:
         assert self._plans is not None

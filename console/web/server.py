@@ -84,9 +84,7 @@ def _sockets(port: int) -> list[socket.socket]:
     except OSError as error:
         raise Problem(f"Port {port} can't be used: {error.strerror}.", Cause.INPUT) from error
     try:
-        second = socket.create_server(
-            ("::1", first.getsockname()[1]), family=socket.AF_INET6
-        )
+        second = socket.create_server(("::1", first.getsockname()[1]), family=socket.AF_INET6)
     except OSError:
         return [first]
     return [first, second]

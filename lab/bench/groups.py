@@ -198,6 +198,7 @@ def parameters() -> list[dict[str, str]]:
         replay_machine="replay",
         stacks={},
         keys=(),
+        trusted_senders=(),
     )
     names = {
         "/deadletter/app": asdict(shared),

@@ -341,11 +341,11 @@ def test_kinds_that_failed_are_written_and_outdated_ones_removed(
     pending: PendingOutcomes,
 ) -> None:
     big = kind_of("size", "5")
-    old = KindCount(big, number_of(NOW) - 9, 1)
+    old = KindCount(big, number_of(NOW) - 9, 1, 0)
     outcomes = OutcomeCounts(1, 1, kinds={"": (1, 1), big: (1, 0)})
     write = due(pending.add("orders", outcomes, NOW, counted=(old,)))
     now = number_of(NOW)
-    assert set(write.kinds) == {KindCount("", now, 1, 1), KindCount(big, now, 1)}
+    assert set(write.kinds) == {KindCount("", now, 1, 1), KindCount(big, now, 1, 0)}
     assert write.stale_kinds == (old,)
     # What is outdated goes without any that are new, and is written once.
     later = NOW + SECONDS_BETWEEN_WRITES

@@ -27,7 +27,7 @@ from moto import mock_aws
 from typer.testing import CliRunner, Result
 
 from console.cli.main import app
-from console.operations import aws, item, peek
+from console.operations import aws, item, letter_walk
 from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
@@ -222,7 +222,7 @@ def _a_clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("AWS_REGION", REGION)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setattr(peek, "POLL_SECONDS", 0)
+    monkeypatch.setattr(letter_walk, "POLL_SECONDS", 0)
 
 
 @dataclass
@@ -273,29 +273,19 @@ class Cloud:
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         described = {
-            "main_url": self.queue(f"{name}-main"),
-            "dlq_url": self.queue(f"{name}-dlq"),
+            "main_url": self.queue(f"{name}-main"), "dlq_url": self.queue(f"{name}-dlq"),
             "parking": {key: self.queue(f"{name}-parking-{key}") for key in parking},
             "dedicated": {key: self.queue(f"{name}-dlq-{key}") for key in dedicated},
-            "redrive_function": f"{name}-redrive",
-            "router_function": f"{name}-router",
+            "redrive_function": f"{name}-redrive", "router_function": f"{name}-router",
             "replay_machine": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{name}-replay",
-            "consumer_function": f"{name}-consumer",
-            "fifo": False,
-            "mode": mode,
-            "terms": {
-                "context": list(context),
-                "dedicated": list(dedicated),
-                "policies": list(policies),
-                "max_delay": 7 * 86_400,
-            },
+            "consumer_function": f"{name}-consumer", "fifo": False, "mode": mode,
+            "terms": {"context": list(context), "dedicated": list(dedicated),
+                      "policies": list(policies), "max_delay": 7 * 86_400},
             "pipeline": settings or {},
             "stacks": {"pipeline": f"Deadletter-{name}", "queues": f"Deadletter-{name}-Queues"},
-            "every": {MAIN_DLQ: 60},
-            "memory": 512,
-            "keys": [],
+            "every": {MAIN_DLQ: 60}, "memory": 512, "keys": [], "trusted_senders": [TRUSTED],
             "from_a_later_version": True,
-        }
+        }  # fmt: skip
         self.parameter(f"/{self.app}/pipelines/{name}", json.dumps(described))
 
     def parameter(self, name: str, value: str) -> None:
@@ -531,18 +521,13 @@ class Cloud:
             ],
         )  # fmt: skip
         self.dynamodb.create_table(
-            TableName="circuits",
-            BillingMode="PAY_PER_REQUEST",
+            TableName="circuits", BillingMode="PAY_PER_REQUEST",
             AttributeDefinitions=[text("pipeline"), text("circuit_key"), text("troubled")],
             KeySchema=key("pipeline", "circuit_key"),
-            GlobalSecondaryIndexes=[
-                {
-                    "IndexName": "troubled",
-                    "KeySchema": key("troubled", "circuit_key"),
-                    "Projection": {"ProjectionType": "KEYS_ONLY"},
-                }
-            ],
-        )
+            GlobalSecondaryIndexes=[{"IndexName": "troubled",
+                                     "KeySchema": key("troubled", "circuit_key"),
+                                     "Projection": {"ProjectionType": "KEYS_ONLY"}}],
+        )  # fmt: skip
 
 
 @pytest.fixture

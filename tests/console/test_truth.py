@@ -452,7 +452,7 @@ def test_an_order_that_two_pipelines_know_is_asked_back(cloud: Cloud, dlq: Dlq) 
     cloud.failed("bills", ORDER)
     done = dlq("show", ORDER)
     assert done.exit_code == 2
-    assert f"Type dlq show {ORDER} -p bills or dlq show {ORDER} -p orders." in done.stderr
+    assert f"  dlq show {ORDER} -p bills\n  dlq show {ORDER} -p orders\n" in done.stderr
     assert message(dlq, ORDER, "-p", "orders")["processed"]["answer"] == "yes"
 
 

@@ -142,7 +142,9 @@ def test_a_rule_of_a_pipeline_that_does_not_exist_says_so(orders: Deployed, rule
         TableName=table, Item={**key, "tenantId": {"S": "t-1"}, "action": {"S": "HOLD"}}
     )
     reason = until(orders, rule_id, "INVALID", "order")["status_reason"]
-    assert re.match(r"no pipeline is named 'order'; there are (\w+, )*orders\b", reason)
+    assert re.match(
+        r"no pipeline is named 'order'; did you mean orders\? there are (\w+, )*orders\b", reason
+    )
     orders.aws("dynamodb").delete_item(TableName=table, Key=key)
 
 

@@ -329,9 +329,46 @@ two(
     "too many variables",
 )
 
+two("words behind a bracket", lambda t: RuntimeError(f"order {{sku: x}} is {t}"), "closed", "late")
+two(
+    "details behind two words",
+    lambda text: RuntimeError(f"not found\n{text}"),
+    "the table is closed",
+    "the stock is missing",
+)
+two(
+    "fields that are required",
+    lambda name: fake(
+        "jsonschema.exceptions.ValidationError",
+        f"'{name}' is a required property",
+        validator="required",
+        absolute_schema_path=["required"],
+    ),
+    "total",
+    "price",
+)
+two(
+    "texts about a field",
+    lambda text: fake("marshmallow.ValidationError", "no words", messages={"total": text}),
+    "not found",
+    "is closed",
+)
+two("codes of a library", lambda code: fake("shop.Failed", "no", code=code), "E12345", "E12346")
+two("numbers of a library", lambda code: fake("shop.Failed", "no words", code=code), 99_999, 99_998)
+both(TWO, "encodings", lambda name: b"\xff".decode(name), "ascii", "utf-8")
+
 
 # One cause.
 
+one("long keys", lambda letter: KeyError(61 * letter), "a", "b")
+one("codes that are ids", lambda code: fake("shop.Failed", "no", code=code), "E123456", "E123457")
+one("large numbers", lambda code: fake("shop.Failed", "no words", code=code), 100_000, 100_001)
+one(
+    "details behind a headline",
+    lambda text: RuntimeError(f"order not found\n{text}"),
+    "the table is closed",
+    "the stock is missing",
+)
 one(
     "rows of an INSERT",
     lambda rows: RuntimeError(f"cannot write: INSERT INTO t (a, b) VALUES {rows} now"),
@@ -465,6 +502,20 @@ class Strict(pydantic.BaseModel, extra="forbid"):
     sku: str
 
 
+class Parcel(pydantic.BaseModel):
+    """A model with two others."""
+
+    first: Strict
+    second: Strict
+
+
+both(
+    TWO,
+    "places of a key that no field has",
+    Parcel.model_validate,
+    {"first": {"sku": "a", "x": 1}, "second": {"sku": "a"}},
+    {"first": {"sku": "a"}, "second": {"sku": "a", "x": 1}},
+)
 both(
     ONE, "keys that no field has", Strict.model_validate, {"sku": "a", "x": 1}, {"sku": "a", "y": 1}
 )

@@ -21,6 +21,10 @@ def kept(
     return about_letter(context, endpoint, 12, how, "orders")
 
 
+def test_a_value_has_all_the_room_that_is_left() -> None:
+    assert len(kept({"a": "x" * 300}).context["a"].encode()) == 255
+
+
 def test_values_are_kept_as_texts() -> None:
     about = kept(CONTEXT, endpoint="t-1/default")
     assert about.context == {"tenantId": "t-1", "priority": "3", "urgent": "true"}

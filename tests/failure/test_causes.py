@@ -120,6 +120,8 @@ def test_successes_that_are_reported_late_count_against_the_lead() -> None:
     stretch = traffic.causes.stretch
     assert stretch is not None
     assert (stretch.failures, stretch.others) == (15, 0)
+    first = traffic.causes.counting([Second(int(stretch.since), 3)], traffic.now)
+    assert first.stretch == replace(stretch, others=3)
     # What was before the first failure does not.
     before = traffic.causes.counting([Second(traffic.now - 10, 50)], traffic.now)
     assert before.stretch == stretch
@@ -238,6 +240,7 @@ def test_a_failure_while_its_cause_dominated_is_excused_later_too(at: float, exc
     assert causes.excuses(failed(at=at), 3_000.0) is excused
     # While it is held, it excuses older failures too.
     assert causes.excuses(failed(at=at), 1_999.0)
+    assert not causes.excuses(failed(at=at, fingerprint="f3"), 1_999.0)
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,15 @@ def test_a_call_without_an_answer_is_explained_by_the_dependency(
     assert diagnosis.blame is Blame.DEPENDENCY
 
 
+def test_the_number_of_a_driver_is_no_part_of_the_message() -> None:
+    assert of(Exception(1213, "connection refused")).message == "connection refused"
+
+
+@each_row("name", ["not a name", "Fähler"])
+def test_a_class_whose_name_may_be_a_text_is_an_exception(name: str) -> None:
+    assert of(make(name)).error_type == "Exception"
+
+
 def test_a_status_counts_before_a_timeout_in_the_same_chain() -> None:
     diagnosis = of(raised(aws(404), TimeoutError()))
     assert (diagnosis.error_type, diagnosis.http_status) == ("ClientError", 404)
@@ -444,6 +453,9 @@ def test_a_body_that_python_cannot_parse_is_the_letters_fault(body: str) -> None
         ("²", None),
         ("Mon, 99 Foo 20000 99:99:99 GMT", None),
         ("x" * 2**20, None),
+        # No more than 64 characters are read.
+        ("7".rjust(64), 7.0),
+        ("7".rjust(65), None),
     ],
 )
 def test_a_retry_after_is_seconds_or_a_date(header: str, seconds: float | None) -> None:

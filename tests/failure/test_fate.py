@@ -42,8 +42,8 @@ def test_a_failure_speaks_of_one_dependency_and_of_one_kind_of_circuit(
     failure = failed(blame=blame, circuit=circuit)
     keys = {"orders", "https://a", "dependency/bank", "dependency/mail"}
     everything = keys | {config_key(key) for key in keys}
-    shown = {key for key in everything if shown_by(failure, key) is Evidence.FAILURE}
-    assert shown == bad
+    expected = {key: Evidence.FAILURE if key in bad else Evidence.NEUTRAL for key in everything}
+    assert {key: shown_by(failure, key) for key in everything} == expected
 
 
 def test_a_letter_was_tried_unless_its_failure_says_that_it_was_given_back() -> None:

@@ -163,9 +163,13 @@ def test_a_value_that_the_program_inserts_is_masked_whatever_it_is(name: str) ->
     def formatted() -> None:
         raise ValueError("customer %s is blocked" % name)  # noqa: UP031
 
+    def subject() -> None:
+        raise ValueError(f"{name} is blocked")
+
     for throw in (blocked, formatted):
         message = diagnose(caught(throw), letter(), now=NOW).message
         assert message == "customer … is blocked"
+    assert diagnose(caught(subject), letter(), now=NOW).message == "… is blocked"
 
 
 def shop_errors() -> list[Callable[[object], None]]:

@@ -40,6 +40,14 @@ ORDER = letter(
             "can't read a not-null field (it isn't there)",
             "can't read a not-null field it isn't there",
         ),
+        # The name of an error, and any other word that is written so.
+        ("KeyError in OutOfStock", "KeyError in …"),
+        # What became of a secret, and what may be it.
+        ("the token: expired", "the token: expired"),
+        ("the token: warehouse", "the token: …"),
+        ("the token: 'x' expired", "the token: … expired"),
+        # A word that may be a name, and is none before a verb.
+        ("Page closed", "Page closed"),
         # Quoted text, with and without a closing mark.
         ("invalid literal 'abc' here", "invalid literal … here"),
         ("invalid literal 'it's here' or not", "invalid literal … or not"),

@@ -7,7 +7,13 @@ import inspect
 import pytest
 
 from deadletter.failure.failure import Category
-from deadletter.failure.signals import Permanent, Skip, Transient, reject_deferred_result
+from deadletter.failure.signals import (
+    OutOfTime,
+    Permanent,
+    Skip,
+    Transient,
+    reject_deferred_result,
+)
 
 
 def test_a_permanent_failure_is_business_by_default() -> None:
@@ -30,6 +36,14 @@ def test_a_verdict_needs_no_text() -> None:
 def test_the_text_of_a_verdict_may_be_named() -> None:
     verdicts = (Permanent(why="gone"), Transient(why="busy"), Skip(why="known"))
     assert [str(error) for error in verdicts] == ["gone", "busy", "known"]
+
+
+def test_a_handler_that_is_out_of_time_says_so() -> None:
+    error = OutOfTime(ended=True)
+    assert (str(error), error.ended) == (
+        "the handler was cancelled because the function was about to end",
+        True,
+    )
 
 
 def test_a_coroutine_is_refused_and_closed() -> None:

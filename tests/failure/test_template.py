@@ -67,6 +67,13 @@ def test_a_value_has_a_kind(text: str, expected: list[str]) -> None:
             ("cannot charge: ",),
             "cannot charge: connection refused",
         ),
+        # Most words of another error's text are known.
+        (
+            "cannot charge: the card was Xyzzy",
+            ("cannot charge: ",),
+            "cannot charge: the card was …",
+        ),
+        ("cannot charge: the card Xyzzy Grue", ("cannot charge: ",), "cannot charge: …"),
         ("no flumph", ("no flumph",), "no flumph"),
         ("flumphs", ("flumph",), "…"),
         ("a 'flumph' and a 'grue'", ("flumph",), "a 'flumph' and a …"),
@@ -106,13 +113,31 @@ def test_literals_are_the_constants_of_the_code_that_raised() -> None:
     assert "boojum" in literals_of(wrapped)
     assert "Anna" not in literals_of(caught(lambda: by_tuple(str.title("anna"))))
     assert literals_of(ValueError("x")) == frozenset()
+    # What is named by a single letter is often a value.
+    named = literals_of(caught(lambda: re.flumph or re.q))  # type: ignore[attr-defined]
+    assert "flumph" in named
+    assert "q" not in named
 
 
-class Busy(Transient):
-    """An exception of a team's own."""
+class Late(Transient):
+    """An exception of a team's own, with more of them below it."""
 
-    def __init__(self) -> None:
-        super().__init__("flumphing")
+    def __init__(self, why: str = "flumphing") -> None:
+        super().__init__(why)
+
+
+class VeryLate(Late):
+    """One of many forms."""
+
+    def __init__(self, why: str = "flumphing") -> None:
+        super().__init__(why)
+
+
+class MuchTooLate(VeryLate):
+    """The last of them."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +146,7 @@ class Busy(Transient):
         lambda: Transient("flumphing"),
         lambda: Permanent("flumphing"),
         lambda: Skip("flumphing"),
-        Busy,
+        lambda: MuchTooLate("flumphing"),
     ],
 )
 def test_our_own_exceptions_note_the_literals_of_the_code_that_made_them(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -40,6 +41,7 @@ from deadletter.pace.kinds import (
     number_of,
     to_write,
 )
+from tests.each_row import each_row
 
 NOW = 1_800_000_000.0
 THIS = number_of(NOW)
@@ -63,8 +65,9 @@ def counted(number: int = THIS, **seen: tuple[int, int]) -> tuple[KindCount, ...
 
 def test_a_message_has_the_kinds_of_its_context_its_size_and_its_short_texts() -> None:
     short, long = "x" * 18, "x" * 19
-    body = {"region": "eu", "needs": ["mail", short], "amount": 7, "text": long, "deep": {}}
+    body = {"region": "eu", "needs": ["a", "b", "c", short], "amount": 7, "text": long, "deep": {}}
     assert fields(body, tenantId="t1") == ["b_needs", "b_region", "c_tenantId", "size"]
+    assert len(fields({f"f{at}": "x" for at in range(20)})) == 10
 
 
 def test_a_value_that_the_context_has_is_one_kind() -> None:
@@ -77,7 +80,7 @@ def test_sizes_are_of_one_kind_if_they_have_as_many_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [None, [], "text", 7, {"needs": []}, {"needs": ["a"] * 5}, {"x": []}]
+    "body", [None, [], "text", 7, {"needs": []}, {"needs": ["a"] * 5}, {"x": [1]}]
 )
 def test_a_body_without_short_texts_has_none(body: Any) -> None:
     assert fields(body) == ["size"]
@@ -91,6 +94,10 @@ def test_a_name_in_a_body_that_is_no_word_is_no_field() -> None:
 def test_no_value_is_in_the_name_of_a_kind() -> None:
     assert "acme" not in kind_of("c_tenantId", "acme") != kind_of("c_tenantId", "other")
     assert is_kind(kind_of("c_näme-of.it", "acme"))
+    assert is_kind(ALL)
+    assert not is_kind("acme")
+    # A long field is cut behind sixteen characters.
+    assert field_of(kind_of("c_customerCountry", "nl")) == "c_customerCountr"
 
 
 @given(
@@ -135,10 +142,19 @@ def test_in_a_total_outage_no_kind_is_sick() -> None:
     assert not explains(counts, 0, NOW)
 
 
-@pytest.mark.parametrize(("good", "bad"), [(4, 0), (5, 4), (50, 34)])
-def test_a_rest_that_is_not_well_explains_nothing(good: int, bad: int) -> None:
-    counts = counted(all=(9 + bad, good), t0=(9, 0))
-    assert not explains(counts, 0, NOW)
+@each_row(
+    ("good", "bad", "sick_good", "is_well"),
+    [
+        *((4, 0, 0, False), (5, 0, 0, True), (5, 4, 0, False), (50, 34, 0, False), (6, 4, 0, True)),
+        # What the sick kind did well is none of the rest's.
+        *((4, 0, 2, False), (5, 0, 2, True)),
+    ],
+)
+def test_a_rest_that_is_not_well_explains_nothing(
+    good: int, bad: int, sick_good: int, *, is_well: bool
+) -> None:
+    counts = counted(all=(9 + bad, good + sick_good), t0=(9, sick_good))
+    assert explains(counts, 0, NOW) is is_well
 
 
 def test_a_kind_that_may_have_failed_by_chance_is_not_found() -> None:
@@ -151,6 +167,8 @@ def test_few_that_are_well_are_little_evidence() -> None:
     """Five of five: by the rule of succession the next one may fail in one of seven cases."""
     assert found(counted(all=(4, 5), t0=(4, 0)), 0, NOW) == ()
     assert found(counted(all=(5, 5), t0=(5, 0)), 0, NOW) == (TENANTS[0],)
+    assert found(counted(all=(4, 7), t0=(4, 0)), 0, NOW) == ()
+    assert found(counted(all=(4, 8), t0=(4, 0)), 0, NOW) == (TENANTS[0],)
 
 
 def test_of_two_fields_the_one_that_explains_more_is_sick() -> None:
@@ -223,8 +241,58 @@ def test_successes_of_a_kind_that_has_failed_are_counted() -> None:
 
 
 def test_outdated_and_malformed_counts_are_removed() -> None:
-    row = (*counted(THIS - 9, t0=(4, 0)), *counted(THIS + 9, t1=(4, 0)), *counted(t2=(0, 0)))
-    assert set(to_write({}, row, NOW)[1]) == set(row)
+    row = (*counted(THIS - 3, t0=(4, 0)), *counted(THIS + 3, t1=(4, 0)), *counted(t2=(0, 0)))
+    kept = (*counted(THIS - 2, t0=(4, 0)), *counted(THIS + 2, t1=(4, 0)), *counted(t2=(0, 1)))
+    assert set(to_write({}, (*row, *kept), NOW)[1]) == set(row)
+
+
+FULL = counted(t0=(1, 0), **{f"t{at}": (9, 0) for at in range(1, MOST_COUNTED)})
+OUTDATED = tuple(KindCount(kind, THIS - 9, 1, 0) for kind in TENANTS[:MOST_REMOVED])
+ONE_LEFT = (*counted(THIS - 1, t0=(1, 0), t1=(9, 0)), *FULL[2:])
+
+
+@each_row(
+    ("row", "seen", "added", "removed"),
+    [
+        # Successes of a kind that never failed are skipped, those behind them are not.
+        (counted(t1=(1, 0)), {THIS: {BIG: (0, 1), TENANTS[1]: (0, 1)}}, counted(t1=(0, 1)), ()),
+        # A kind that fails in this write counts as one that has failed.
+        (
+            (),
+            {THIS - 1: {BIG: (1, 0)}, THIS: {BIG: (0, 1)}},
+            (*counted(THIS - 1, big=(1, 0)), *counted(big=(0, 1))),
+            (),
+        ),
+        # What has no room waits for another write, and keeps back nothing that has its place.
+        (
+            (*OUTDATED, *FULL),
+            {THIS: {BIG: (5, 0), TENANTS[1]: (1, 0)}},
+            counted(t1=(1, 0)),
+            OUTDATED,
+        ),
+        # What has just taken a place does not leave it for another.
+        (
+            FULL[:-1],
+            {THIS: {BIG: (5, 0), TENANTS[39]: (2, 0)}},
+            counted(big=(5, 0), t39=(2, 0)),
+            FULL[:1],
+        ),
+        # A kind whose last failure leaves is not counted any more.
+        (
+            ONE_LEFT,
+            {THIS - 1: {BIG: (10, 0)}, THIS: {TENANTS[0]: (0, 1)}},
+            counted(THIS - 1, big=(10, 0)),
+            ONE_LEFT[:1],
+        ),
+    ],
+)
+def test_a_row_that_is_full_makes_room_with_what_tells_least(
+    row: tuple[KindCount, ...],
+    seen: dict[int, Seen],
+    added: tuple[KindCount, ...],
+    removed: tuple[KindCount, ...],
+) -> None:
+    assert to_write(seen, row, NOW) == (added, removed)
 
 
 def test_ids_take_the_places_of_one_another() -> None:
@@ -275,10 +343,12 @@ def test_a_count_that_is_added_to_makes_no_room_for_another() -> None:
 
 def test_a_write_adds_sixteen_counts_and_removes_twelve() -> None:
     """As many fit into DynamoDB's expression."""
-    many = dict.fromkeys(TENANTS, (2, 0))
+    many = {**{kind: (2 + at, 0) for at, kind in enumerate(TENANTS)}, ALL: (1, 0)}
     added, removed = to_write({THIS: many}, (), NOW)
-    assert (len(added), len(removed)) == (16, 0)
-    outdated = tuple(KindCount(kind, THIS - 9, 1) for kind in TENANTS)
+    # All messages come first, then the kinds that fail most.
+    assert [count.failed for count in added] == [1, *range(41, 26, -1)]
+    assert removed == ()
+    outdated = tuple(KindCount(kind, THIS - 9, 1, 0) for kind in TENANTS)
     added, removed = to_write({THIS: {BIG: (1, 0)}}, outdated, NOW)
     assert (len(added), len(removed)) == (1, 12)
 
@@ -299,8 +369,8 @@ def test_a_row_keeps_few_counts_whatever_fails() -> None:
             del row[count.number, count.kind]
         for count in added:
             place = count.number, count.kind
-            known = row.get(place, KindCount(count.kind, count.number))
-            row[place] = KindCount(count.kind, count.number, known.failed + count.failed)
+            known = row.get(place, KindCount(count.kind, count.number, 0, 0))
+            row[place] = replace(known, failed=known.failed + count.failed)
         deciding = [count for count in row.values() if any_fails([count], now) and count.kind]
         assert len(deciding) <= MOST_COUNTED
         # Outdated ones leave within seconds.
@@ -309,9 +379,9 @@ def test_a_row_keeps_few_counts_whatever_fails() -> None:
 
 def test_sums_keep_every_kind() -> None:
     assert both({}, {ALL: (1, 2)}) == both({ALL: (1, 2)}, {}) == {ALL: (1, 2)}
-    one: Seen = {ALL: (1, 0), BIG: (1, 0)}
-    assert both(one, {ALL: (0, 1), TENANTS[0]: (0, 1)}) == {
-        ALL: (1, 1),
+    one: Seen = {ALL: (1, 2), BIG: (1, 0)}
+    assert both(one, {ALL: (3, 4), TENANTS[0]: (0, 1)}) == {
+        ALL: (4, 6),
         BIG: (1, 0),
         TENANTS[0]: (0, 1),
     }
@@ -328,11 +398,18 @@ def test_a_kind_that_is_found_is_not_tried_at_once() -> None:
     after = NONE_SICK.and_found((BIG,), NOW)
     assert after == SickKinds(1, (SickKind(BIG, NOW + TRY_SECONDS),))
     assert after.and_found((BIG,), NOW) is None
+    once = after.showed((BIG,), is_good=True)
+    assert once is not None
+    assert once.of((BIG,)) == (BIG,)
+    healed = once.showed((BIG,), is_good=True)
+    assert healed is not None
+    assert healed.of((BIG,)) == ()
 
 
 def test_at_most_sixteen_kinds_are_slowed() -> None:
     assert sick(*TENANTS[:MOST_SICK]).and_found(TENANTS[: MOST_SICK + 1], NOW) is None
-    assert NONE_SICK.and_found(TENANTS[: MOST_SICK + 1], NOW) is None
+    assert NONE_SICK.and_found(TENANTS[:17], NOW) is None
+    assert NONE_SICK.and_found(TENANTS[:16], NOW) is not None
 
 
 def test_a_kind_is_tried_once_each_fifteen_seconds() -> None:
@@ -363,7 +440,9 @@ def test_a_time_far_ahead_holds_no_kind() -> None:
     """A wrong row wrote it: the kind would never be tried again."""
     assert sick(BIG, next_try=NOW + 1e12).tried((BIG,), NOW) is not None
     assert sick(BIG, next_try=math.inf).tried((BIG,), NOW) is not None
-    assert sick(BIG, next_try=NOW + TRY_SECONDS).tried((BIG,), NOW) is None
+    # Sixteen kinds wait so long, by a clock that is ten seconds ahead.
+    assert sick(BIG, next_try=NOW + 26).tried((BIG,), NOW) is None
+    assert sick(BIG, next_try=NOW + 26.1).tried((BIG,), NOW) is not None
 
 
 def test_two_successes_in_a_row_heal() -> None:

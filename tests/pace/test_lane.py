@@ -18,6 +18,7 @@ from deadletter.pace.lane import (
     forget_savings,
 )
 from deadletter.testing.clock import Clock
+from tests.each_row import each_row
 
 
 class OneLane:
@@ -123,6 +124,33 @@ def test_a_worker_looks_again_within_a_second_however_slow_the_lane_is() -> None
     assert pace.rests_until == clock() + LONGEST_REST
 
 
+@each_row(
+    ("rate", "grants", "rest"),
+    [(1.0, [2, 2, 2, 0], 1 / 3), (0.4, [1, 1, 0], 0.5), (0.1, [1, 0], 1.0), (0.001, [1, 0], 1.0)],
+)
+def test_what_was_saved_goes_at_three_times_the_rate(
+    rate: float, grants: list[int], rest: float
+) -> None:
+    (pace,), _, clock = paces(rate)
+    pace.take(1)
+    clock.advance(86_400)
+    assert [pace.take(9) for _ in grants] == grants
+    assert pace.rests_until == pytest.approx(clock() + rest, abs=1e-3)
+
+
+def test_a_lane_that_is_slower_than_a_letter_in_five_minutes_saves_one() -> None:
+    (pace,), _, clock = paces(0.001)
+    pace.take(1)
+    clock.advance(86_400)
+    assert pace.take(9) == 1
+    clock.advance(999)
+    assert pace.take(9) == 0
+    clock.advance(0.98)
+    assert pace.take(9) == 0
+    # A worker does not look again at once.
+    assert pace.rests_until == pytest.approx(clock() + 0.05, abs=1e-3)
+
+
 def test_workers_share_the_rate() -> None:
     (one, other), _, clock = paces(1.0, workers=2)
     assert (one.take(9), other.take(9)) == (1, 0)
@@ -154,8 +182,8 @@ def test_what_is_given_back_may_go_again() -> None:
     pace.take(1)
     clock.advance(2)
     assert pace.take(9) == 2
-    pace.give_back(2)
-    assert pace.take(9) == 2
+    pace.give_back(1)
+    assert pace.take(9) == 1
     pace.give_back(0)
     assert pace.take(9) == 0
 

@@ -20,7 +20,6 @@ from deadletter.pace.pace import (
     LONGEST_PLACE,
     MOST,
     TOP,
-    WHOLE_SECONDS,
     CallCount,
     CallPace,
     Wish,
@@ -36,6 +35,7 @@ from deadletter.pace.pace import (
     throttled_lately,
 )
 from deadletter.pace.rate import SKEW_SECONDS
+from tests.each_row import each_row
 
 NOW = 1_800_000_000.0
 BACK = CallPace(limit=4.0, normal=8.0, since=NOW, changed=NOW, cap=14.4, utat=NOW)
@@ -115,6 +115,8 @@ def test_while_places_are_promised_a_quarter_of_the_burst_is_for_messages_that_r
     pace = replace(BACK, utat=NOW - 100, ptat=NOW + 60)
     assert take(pace, Wish(10), NOW).calls == 3
     assert take(pace, Wish(10, returning=True), NOW).calls == 4
+    assert take(replace(pace, limit=2.0), Wish(10), NOW).calls == 1
+    assert take(replace(pace, ptat=NOW), Wish(10), NOW).calls == 4
     # A pace of one call at a time keeps none for later: first receives would starve.
     slow = replace(pace, limit=1.0)
     assert take(slow, Wish(10), NOW).calls == 1
@@ -124,7 +126,7 @@ def test_a_group_that_comes_back_as_a_whole_goes_on_as_a_whole() -> None:
     """Its place was that of its last message. What it takes is paid for, not too far ahead."""
     wish = Wish(10, returning=True, whole=True)
     grant = take(BACK, wish, NOW)
-    assert (grant.calls, grant.until) == (10, NOW + WHOLE_SECONDS)
+    assert (grant.calls, grant.until) == (10, NOW + 30)
     assert grant.pace.utat == pytest.approx(NOW + 10 / BACK.limit, abs=0.01)
     assert take(grant.pace, Wish(1), NOW + 1).calls == 0
     assert is_worth_asking(grant.pace, wish, NOW)
@@ -187,6 +189,7 @@ def test_who_waits_is_hidden_no_longer_than_a_place_once_calls_lie_idle() -> Non
         ({"ptat": NOW + LONGEST_PLACE}, False),
         ({"ptat": NOW + LONGEST_PLACE + 1}, True),
         # Only a wrong row says so.
+        ({"ptat": NOW + 12 * 3_600}, True),
         ({"ptat": NOW + 13 * 3_600}, False),
         # No call was made for minutes: what waited is gone.
         ({"utat": NOW - LONGEST_PLACE}, False),
@@ -208,6 +211,7 @@ def test_long_waits_are_spread() -> None:
     assert len(set(waits)) == 10
     assert all(96 <= wait <= 240 for wait in waits)
     assert min(waits) < 130
+    assert hidden_for(240.0, random) == 240.0
 
 
 def test_a_row_says_about_how_many_wait() -> None:
@@ -231,7 +235,7 @@ def test_it_begins_where_an_outage_has_ended_it_a_moment_ago() -> None:
     pace = after_outage(8.0, last, NOW)
     assert pace is not None
     assert (pace.limit, pace.turn, pace.ptat, pace.utat) == (7.0, 10, 0.0, NOW)
-    older = after_outage(8.0, replace(last, changed=NOW - 700), NOW)
+    older = after_outage(8.0, replace(last, changed=NOW - 600), NOW)
     assert older is not None
     assert older.limit == 4.0
 
@@ -243,7 +247,8 @@ def test_without_a_normal_rate_there_is_no_pace() -> None:
 
 def test_what_throttles_is_asked_a_little_more_than_it_accepted() -> None:
     pace = after_throttling(5.0, 4.0, None, NOW)
-    assert (pace.limit, pace.cap) == (4.4, None)
+    assert (pace.limit, pace.cap, pace.turn) == (4.4, None, 1)
+    assert after_throttling(5.0, 4.0, replace(BACK, turn=9), NOW).turn == 10
     assert after_throttling(5.0, 0.0, None, NOW).limit == FLOOR
 
 
@@ -251,7 +256,8 @@ def test_what_throttles_is_asked_a_little_more_than_it_accepted() -> None:
 
 
 def test_nothing_changes_within_five_seconds() -> None:
-    assert later(BACK, 4.9, throttled=9) is BACK
+    assert later(BACK, 4.9, failed=9) is BACK
+    assert later(BACK, 5, failed=9).turn == 2
 
 
 def test_without_calls_nothing_changes() -> None:
@@ -265,6 +271,8 @@ def test_what_throttles_brings_it_to_what_was_accepted() -> None:
     assert (pace.fell, pace.turn) == (NOW + 12, 2)
     # While some have not reported, the sum is too low.
     assert next_pace(fast, calls, NOW + 11) is fast
+    # Calls that began when it did are its own.
+    assert next_pace(replace(fast, since=NOW + 5, fell=NOW + 5), calls, NOW + 12).limit == 4.4
     fallen = replace(fast, fell=NOW + 6, changed=NOW + 6)
     assert next_pace(fallen, counted(NOW + 10, ok=4, throttled=4), NOW + 16.9) is fallen
 
@@ -300,7 +308,8 @@ def test_while_messages_wait_long_it_rises_though_hardly_a_call_is_made() -> Non
 def test_a_few_throttled_calls_leave_it_where_it_is() -> None:
     fast = replace(BACK, limit=9.0)
     assert later(fast, 10, ok=85, throttled=15).limit == 9.0
-    assert later(fast, 10, ok=95, throttled=5).limit > 9.0
+    assert later(fast, 10, ok=92, throttled=8).limit > 9.0
+    assert next_pace(BACK, counted(NOW + 5, ok=8, throttled=2), NOW + 12) is BACK
 
 
 def test_one_throttled_call_or_two_failures_show_nothing_yet() -> None:
@@ -319,15 +328,23 @@ def test_failures_bring_it_down_and_not_below_a_fifth_of_the_normal_rate() -> No
 
 def test_a_limit_that_is_used_rises_to_the_cap() -> None:
     assert later(BACK, 10, ok=20).limit == 5.0
+    assert later(BACK, 10, ok=12).limit == 5.0
     assert later(BACK, 10, ok=11).limit == 4.0
+    assert later(BACK, 10, ok=20).turn == 2
     assert later(replace(BACK, limit=14.0), 10, ok=70).limit == 14.4
     assert later(replace(BACK, fell=NOW), 10, ok=20).limit == pytest.approx(4.24)
+    # A fall is soon forgotten.
+    assert later(replace(BACK, fell=NOW - 49.5), 10, ok=20).limit == pytest.approx(4.24)
+    assert later(replace(BACK, fell=NOW - 50), 10, ok=20).limit == 5.0
 
 
 def test_calls_of_before_a_fall_are_no_signs_any_more() -> None:
     fallen = replace(BACK, fell=NOW + 2)
     calls = counted(NOW, failed=50)
     assert next_pace(fallen, calls, NOW + 8) is fallen
+    # Those of the seconds in which it began are.
+    begun = replace(BACK, since=NOW + 3, changed=NOW + 3)
+    assert next_pace(begun, calls, NOW + 8).limit == pytest.approx(2.8)
 
 
 def test_the_cap_rises_in_steps_while_nothing_fails() -> None:
@@ -365,6 +382,32 @@ def test_the_cap_is_held_for_a_minute_after_a_fall() -> None:
         ready = replace(fallen, limit=14.4, fell=0.0)
         now = NOW + 10 + seconds
         assert next_pace(ready, counted(now - 1, ok=72), now).cap == pytest.approx(cap)
+
+
+@each_row(
+    ("cap", "calls", "after"),
+    [
+        (16.56, {"ok": 147, "failed": 3}, 16.56 * 1.15),
+        (16.56, {"ok": 146, "failed": 4}, 14.4),
+        (16.56, {"ok": 97, "failed": 2, "throttled": 1}, 14.4),
+        # Two are no sign, however few the others are.
+        (16.56, {"ok": 48, "failed": 2}, 16.56 * 1.15),
+        # It stays between the first cap and the last one.
+        (15.0, {"ok": 75, "failed": 3}, 14.4),
+        (14.4, {"ok": 75, "failed": 3}, None),
+        (29.0, {"ok": 150}, 30.0),
+        (30.0, {"ok": 150}, None),
+    ],
+)
+def test_the_cap_takes_steps_between_its_first_and_its_last(
+    cap: float, calls: dict[str, int], after: float | None
+) -> None:
+    pace = replace(BACK, limit=cap, cap=cap)
+    stepped = later(pace, 10, **calls)
+    if after is None:
+        assert stepped is pace
+    else:
+        assert stepped.cap == pytest.approx(after)
 
 
 def test_a_step_that_was_too_high_is_taken_back_and_held() -> None:
@@ -410,6 +453,8 @@ def test_it_ends_when_nobody_has_waited_for_a_while() -> None:
     waits = take(BACK, Wish(10), NOW + 60).pace
     assert waits.is_on(NOW + 60 + IDLE_SECONDS - 1)
     assert not waits.is_on(NOW + 60 + IDLE_SECONDS)
+    # By a clock that is ten seconds ahead.
+    assert replace(BACK, since=NOW + 10).is_on(NOW)
 
 
 def test_it_goes_on_while_messages_wait_long() -> None:
@@ -425,9 +470,15 @@ def test_a_call_that_is_granted_is_good_for_three_seconds() -> None:
 
 def test_that_messages_wait_is_noted_once_in_twenty_seconds() -> None:
     noted = take(BACK, Wish(10), NOW).pace
-    assert noted.waited == NOW
+    assert noted.waited == take(BACK, Wish(places=1), NOW).pace.waited == NOW
     assert take(noted, Wish(10), NOW + 19).pace.waited == NOW
     assert take(noted, Wish(10), NOW + 20).pace.waited == NOW + 20
+
+
+def test_each_change_of_the_row_has_a_turn_of_its_own() -> None:
+    granted = take(replace(BACK, utat=NOW - 9), Wish(1), NOW).pace
+    assert granted.turn == BACK.turn + 1
+    assert take(granted, Wish(), NOW).pace == granted
 
 
 def test_who_gets_all_that_is_wanted_does_not_wait() -> None:
@@ -446,8 +497,8 @@ def test_it_is_asked_for_what_is_worth_a_write() -> None:
     assert is_worth_asking(noted, Wish(10), NOW + 0.25)
     assert is_worth_asking(noted, Wish(1), NOW + 0.1)
     # That it waits has to be noted, and a place is always there.
-    assert is_worth_asking(replace(noted, waited=NOW - 60), Wish(10), NOW)
-    assert is_worth_asking(noted, Wish(places=1), NOW)
+    assert is_worth_asking(replace(noted, waited=NOW - 20), Wish(10), NOW)
+    assert is_worth_asking(replace(noted, utat=NOW + 1), Wish(places=1), NOW)
 
 
 # What the last calls show.
@@ -464,6 +515,9 @@ def test_two_throttled_calls_of_the_last_fifteen_seconds_begin_a_pace() -> None:
 def test_what_was_accepted_is_a_rate_of_whole_counts_where_there_are_some() -> None:
     calls = tuple(CallCount(calls_number(NOW) - ago, ok=10) for ago in (0, 1, 2))
     assert accepted(calls, NOW + 3) == 2.0
+    older = (CallCount(calls_number(NOW) - 3, ok=40), CallCount(calls_number(NOW) - 4, ok=90))
+    assert accepted((*calls, *older), NOW + 7) == pytest.approx((10 + 10 + 10) / 15)
+    assert accepted((*calls[1:], *older), NOW + 2) == pytest.approx((10 + 10 + 40) / 15)
     # Else it is that of the seconds since it began.
     assert accepted(calls[:1], NOW + 4) == 2.5
     assert accepted(calls[:1], NOW) == 10.0

@@ -56,6 +56,8 @@ def test_fewer_letters_than_are_worth_taking_stay() -> None:
     assert pace.take(8, least=5) == 0
     clock.advance(1)
     assert pace.take(8, least=5) == 5
+    clock.advance(1)
+    assert pace.take(8) == 1
 
 
 def test_what_was_given_back_can_be_taken_again() -> None:
@@ -106,7 +108,7 @@ def test_a_share_has_its_part_of_rate_burst_and_letters_and_room_for_one_letter(
         (5, 50),  # ten seconds
         (50, 500),
         (100, 500),  # no more than 500 letters
-        (2_000, 2_000),  # but a second of the rate
+        (2_000.5, 2_000.5),  # but a second of the rate
     ],
 )
 def test_the_burst_is_a_second_of_the_rate_and_more_of_a_slow_one(

@@ -228,7 +228,7 @@ class Reports:
         if not self.has_answer:
             return None
         if self.opened or known.pace is None:
-            return Circuit(known.key, State.OPEN, open_until=NOW + 30), PaceGrant(PACE)
+            return Circuit(known.key, State.OPEN, open_until=NOW + 30), PaceGrant(PACE, 0, (), 0.0)
         calls = min(wish.calls, self.left)
         self.left -= calls
         waits = tuple(10.0 * number for number in range(1, wish.places + 1))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
+from random import Random
 from typing import Any
 
 import pytest
@@ -109,5 +111,42 @@ def test_a_run_begins_with_a_rate_that_most_consumers_bear(data: Any, first: flo
     assert pipeline_from_json(json.dumps({"name": "orders", **data})).first_rate == first
 
 
-def test_a_pipeline_has_no_consumer_library_unless_it_says_so() -> None:
-    assert pipeline_from_json('{"name": "orders"}').consumer_library is False
+@each_row(
+    ("field", "ceilings", "shortest"),
+    [
+        # One life: a minute's trouble is over within it, and no message hides for over 15 minutes.
+        ("retry", [10, 20, 40, 80, 160, 320, 640, 900, 900], 1),
+        # The lives of one letter: what lasts is asked less and less.
+        ("policy.backoff", [60, 120, 240, 480, 960, 1_920, 3_840, 7_680, 15_360, 21_600], 5),
+    ],
+)
+def test_a_pipeline_waits_twice_as_long_each_time(
+    field: str, ceilings: list[float], shortest: float
+) -> None:
+    backoff: Backoff = attrgetter(field)(pipeline_from_json('{"name": "orders"}'))
+    assert [backoff.ceiling(attempt + 1) for attempt in range(len(ceilings))] == ceilings
+    assert min(backoff.delay(1, Random(seed)) for seed in range(1_000)) == shortest
+
+
+@each_row(
+    ("setting", "default"),
+    [
+        ("mode", Mode.ENFORCE),
+        ("fifo", False),
+        ("body", Body.JSON),
+        ("policy.max_attempts", 6),
+        ("message_ttl", 12 * 86_400),
+        ("poison_lives", 3),
+        ("consumer_library", False),
+        ("idempotency_payload", "all"),
+        ("ledger", LedgerKeeps.PLAIN),
+        ("rate", 500),
+        ("replay.approve_above", None),
+        ("replay.outcome_timeout", 30 * 60),
+    ],
+)
+def test_a_pipeline_has_the_defaults_that_its_owner_reads_about(
+    setting: str, default: object
+) -> None:
+    """Pipelines that run change with a default: docs/settings.md has to say it too."""
+    assert attrgetter(setting)(pipeline_from_json('{"name": "orders"}')) == default

@@ -9,7 +9,8 @@ from deadletter.settings.webhook import Webhook, webhook_from_json
 
 
 def test_the_dispatchers_settings_are_read_and_checked() -> None:
-    assert webhook_from_json("{}") == Webhook()
+    # Https on its own port, and never this machine.
+    assert webhook_from_json("{}") == Webhook(5.0, allow_loopback=False, ports=(443,))
     assert webhook_from_json('{"timeout": 2, "ports": [8443]}') == Webhook(2, ports=(8443,))
     with pytest.raises(BadSettings, match="ports must be a JSON list of whole numbers"):
         webhook_from_json('{"ports": [true]}')

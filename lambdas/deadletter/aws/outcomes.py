@@ -474,7 +474,9 @@ def _accepted(circuit: Circuit, policy: CircuitPolicy, now: float) -> float:
     return good / max(policy.bucket, now - start) if buckets else 0.0
 
 
-_NOTHING = PaceGrant(CallPace(limit=FLOOR, normal=0.0, since=0.0, changed=0.0))
+_NOTHING = PaceGrant(
+    CallPace(limit=FLOOR, normal=0.0, since=0.0, changed=0.0), calls=0, waits=(), until=0.0
+)
 """What is granted of a circuit that no pace limits."""
 
 

@@ -89,8 +89,8 @@ class KindCount:
 
     kind: str
     number: int
-    failed: int = 0
-    good: int = 0
+    failed: int
+    good: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +201,6 @@ def number_of(moment: float) -> int:
 
 def both(one: Seen, other: Seen) -> Seen:
     """The sum of what was seen."""
-    if not one or not other:
-        return one or other
     total = dict(one)
     for kind, (failed, good) in other.items():
         before = total.get(kind, (0, 0))
@@ -219,13 +217,16 @@ def any_fails(counts: Sequence[KindCount], now: float) -> bool:
 def found(counts: Sequence[KindCount], closed_at: float, now: float) -> tuple[str, ...]:
     """The sick kinds: those of one field that explain the failures, and hardly by chance."""
     failed, good = _recent(counts, closed_at, now)
-    kinds, rest_bad = _explaining(failed, good, FAILURES)
+    explaining = _explaining(failed, good, FAILURES)
+    if explaining is None:
+        return ()
+    kinds, rest_bad = explaining
     return tuple(kind for kind in kinds if rest_bad ** failed[kind] <= CHANCE)
 
 
 def explains(counts: Sequence[KindCount], closed_at: float, now: float) -> bool:
     """Whether a few kinds explain the failures, though they are too few to find them yet."""
-    return bool(_explaining(*_recent(counts, closed_at, now), EXPLAINING)[0])
+    return _explaining(*_recent(counts, closed_at, now), EXPLAINING) is not None
 
 
 def _recent(
@@ -244,23 +245,26 @@ def _recent(
 
 def _explaining(
     failed: Counter[str], good: Counter[str], least: int
-) -> tuple[tuple[str, ...], float]:
-    """The kinds of the field that explains most failures, and the share of the rest that failed."""
+) -> tuple[tuple[str, ...], float] | None:
+    """The kinds of the field that explains most failures, and the share of the rest that failed.
+
+    None if no field explains them.
+    """
     ill: dict[str, list[str]] = {}
     for kind, number in failed.items():
         if kind and number >= least and number >= SICK_SHARE * (number + good[kind]):
             ill.setdefault(field_of(kind), []).append(kind)
-    best: tuple[str, ...] = ()
-    share, most = 0.0, 0
+    explaining: dict[int, tuple[tuple[str, ...], float]] = {}
     for kinds in ill.values():
         explained = sum(failed[kind] for kind in kinds)
         rest_good = good[ALL] - sum(good[kind] for kind in kinds)
         rest = rest_good + max(0, failed[ALL] - explained)
         is_well = rest_good >= WELL and rest_good >= WELL_SHARE * rest
-        if is_well and len(kinds) <= MOST_SICK and explained > most:
+        if is_well and len(kinds) <= MOST_SICK:
             # Few that are well are little evidence (the rule of succession).
-            best, share, most = tuple(kinds), 1 - (rest_good + 1) / (rest + 2), explained
-    return best, share
+            share = 1 - (rest_good + 1) / (rest + 2)
+            explaining.setdefault(explained, (tuple(kinds), share))
+    return explaining[max(explaining)] if explaining else None
 
 
 def to_write(

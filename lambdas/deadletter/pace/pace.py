@@ -209,9 +209,9 @@ class PaceGrant:
     """What a batch gets: calls that may begin until `until`, and seconds until each place."""
 
     pace: CallPace
-    calls: int = 0
-    waits: tuple[float, ...] = ()
-    until: float = 0.0
+    calls: int
+    waits: tuple[float, ...]
+    until: float
 
 
 def after_outage(normal: float, last: CallPace | None, now: float) -> CallPace | None:
@@ -254,15 +254,14 @@ def next_pace(pace: CallPace, calls: Sequence[CallCount], now: float) -> CallPac
     if now - _past(pace.changed, now) < CHANGE_SECONDS:
         return pace
     since = max(_past(pace.fell, now), _past(pace.since, now) - CALLS_SECONDS)
-    seen, seconds = _seen(calls, since, now)
+    seen, seconds = _seen(calls, now, since)
     # Hidden messages don't use it, and of a thousand processes many report too late: where messages
     # wait it is too low all the same.
     waits_long = pace.waits_long(now, SIGN_SECONDS)
     if not seen.total and not waits_long:
         return pace
-    bad = seen.failed / max(1, seen.total)
     if seen.throttled >= 2 and seen.throttled > MANY * seen.total:
-        rate = _accepted(calls, max(since, _past(pace.since, now)), now)
+        rate = _accepted(calls, now, max(since, _past(pace.since, now)))
         # So soon after a fall not all have reported: the sum would be too low, and the next fall
         # one too many.
         if rate is None:
@@ -271,7 +270,7 @@ def next_pace(pace: CallPace, calls: Sequence[CallCount], now: float) -> CallPac
         share = max(LEAST_OF_FALL, seen.ok / seen.total)
         limit = max(ABOVE * rate, share * pace.limit)
         return _fallen(pace, min(pace.limit, limit), now)
-    if seen.failed >= 3 and bad > 0.4:
+    if seen.failed >= 3 and seen.failed > 0.4 * seen.total:
         limit = min(pace.limit, max(0.7 * pace.limit, LEAST_SHARE * pace.normal))
         return _fallen(pace, limit, now)
     cap, stepped = _stepped(pace, seen, now)
@@ -393,23 +392,26 @@ def failed_lately(calls: Sequence[CallCount], now: float) -> bool:
 
 def throttled_lately(calls: Sequence[CallCount], now: float) -> bool:
     """Whether two calls were throttled within the last fifteen seconds."""
-    return _seen(calls, 0.0, now)[0].throttled >= 2
+    return _seen(calls, now)[0].throttled >= 2
 
 
 def accepted(calls: Sequence[CallCount], now: float) -> float:
     """Calls a second that succeeded lately."""
-    rate = _accepted(calls, 0.0, now)
+    rate = _accepted(calls, now)
     if rate is not None:
         return rate
-    seen, seconds = _seen(calls, 0.0, now)
+    seen, seconds = _seen(calls, now)
     return seen.ok / seconds
 
 
-def _seen(calls: Sequence[CallCount], since: float, now: float) -> tuple[CallCount, float]:
+def _seen(
+    calls: Sequence[CallCount], now: float, since: float = -math.inf
+) -> tuple[CallCount, float]:
     """All calls of the last SIGN_SECONDS that began at `since` or later, and their seconds."""
     present = calls_number(now)
-    first = max(present - int(SIGN_SECONDS // CALLS_SECONDS), math.ceil(since / CALLS_SECONDS))
-    counted = [count for count in calls if first <= count.number <= present]
+    first = present - int(SIGN_SECONDS // CALLS_SECONDS)
+    recent = [count for count in calls if first <= count.number <= present]
+    counted = [count for count in recent if since <= count.number * CALLS_SECONDS]
     total = CallCount(present)
     for count in counted:
         total = total.and_also(count)
@@ -417,7 +419,7 @@ def _seen(calls: Sequence[CallCount], since: float, now: float) -> tuple[CallCou
     return total, max(1.0, now - start)
 
 
-def _accepted(calls: Sequence[CallCount], since: float, now: float) -> float | None:
+def _accepted(calls: Sequence[CallCount], now: float, since: float = -math.inf) -> float | None:
     """Calls a second that succeeded since a moment, in whole counts; None if there are none yet.
 
     Of the present seconds not all processes have reported.

@@ -68,7 +68,7 @@ class RunPace:
         with self._lock:
             rate, paid = self._paid.rate, self._paid.paid
             granted = min(most, rate.whole(paid, now))
-            if granted < max(1, least):
+            if granted < least:
                 return 0
             self._paid = replace(self._paid, paid=rate.after(paid, granted, now))
         return granted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from random import Random
 from typing import Annotated
@@ -32,11 +33,10 @@ class Backoff:
 
     def ceiling(self, attempt: int) -> float:
         """The longest delay of this attempt, in seconds; attempts count from 1."""
-        # 2.0 ** 1100 overflows a float; every cap is reached long before.
-        exponent = min(max(attempt, 1) - 1, 512)
         try:
-            return min(self.cap, self.base * self.factor**exponent)
+            return min(self.cap, self.base * math.pow(self.factor, max(attempt, 1) - 1))
         except OverflowError:
+            # 2.0 ** 1100 is too large for a float; every cap is reached long before.
             return self.cap
 
     def delay(self, attempt: int, random: Random) -> float:

@@ -26,7 +26,9 @@ class Webhook:
 def webhook_from_json(text: str) -> Webhook:
     """The dispatcher's settings in the environment variable WEBHOOK; raises BadSettings."""
     data = json_object(Variable.WEBHOOK, text)
-    ports = data.get("ports", [443])
-    if not isinstance(ports, list) or not all(type(port) is int for port in ports):
-        raise BadSettings(f"{Variable.WEBHOOK}: ports must be a JSON list of whole numbers")
-    return build(Webhook, Variable.WEBHOOK, {**data, "ports": tuple(ports)})
+    if "ports" in data:
+        ports = data["ports"]
+        if not isinstance(ports, list) or not all(type(port) is int for port in ports):
+            raise BadSettings(f"{Variable.WEBHOOK}: ports must be a JSON list of whole numbers")
+        data["ports"] = tuple(ports)
+    return build(Webhook, Variable.WEBHOOK, data)

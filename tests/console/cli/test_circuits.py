@@ -115,7 +115,10 @@ def test_a_circuit_closed_by_hand_is_closed_and_overridden(orders: Any, dlq: Any
 def test_a_malformed_record_is_shown_and_replaced(orders: Any, dlq: Any) -> None:
     reported(orders, "orders", state="AJAR")
     assert listed(dlq)[0]["state"] == "UNREADABLE"
-    assert "dlq circuit release replaces it" in dlq("show", "circuit:orders").stdout
+    assert (
+        "this replaces it:\n    dlq circuit release orders -p orders\n"
+        in dlq("show", "circuit:orders").stdout
+    )
     assert after(dlq, "release", *SAID)["state"] == "OPEN"
 
 

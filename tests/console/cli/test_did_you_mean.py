@@ -21,10 +21,7 @@ from tests.each_row import each_row
 
 WORDS = {word: meaning for meaning in MEANINGS for word in meaning.words.split()}
 ROOT: Any = typer.main.get_command(main.app)
-GROUPS = (
-    "",
-    *(name for name in main.COMMANDS if hasattr(ROOT.get_command(None, name), "commands")),
-)
+GROUPS = ("", *main.GROUPS)
 
 RIGHT = {
     "resend": "retry ID",

@@ -66,16 +66,10 @@ def discarded(cloud: Any, run: str, origin: str, reason: str = "POISON", **facts
     stamp = Stamp(origin, 2, 1_789_000_000_000, reason=reason, run=run, decision="HOLD", base=2)
     body = json.dumps({"tenantId": "acme", "card": SECRET, "order": f"order-{origin}"})
     kept = DiscardedLetter(
-        **{
-            "letter": Letter(f"copy-{origin}", body, {"a": Attribute("String", SECRET)}, {}),
-            "home": "parking:default",
-            "stamp": stamp,
-            "at": 1_790_000_000,
-            "by": "arn:aws:iam::123456789012:user/ann",
-            "because": "one wrong line",
-            **facts,
-        }
-    )
+        **{"letter": Letter(f"copy-{origin}", body, {"a": Attribute("String", SECRET)}, {}),
+        "home": "parking:default", "stamp": stamp, "at": 1_790_000_000,
+        "by": "arn:aws:iam::123456789012:user/ann", "because": "one wrong line", **facts}
+    )  # fmt: skip
     objects(cloud, run).put(discarded_name(f"copy-{origin}"), kept.to_bytes())
 
 

@@ -127,12 +127,3 @@ def test_what_could_not_be_read_is_named_and_not_drawn_as_none(
     [says] = json.loads(result.stdout)["unread"]
     assert "could not be read: AccessDenied" in says
     assert "could not be read: AccessDenied" in dlq("flow").stdout
-
-
-def test_a_person_gets_two_tables_that_no_name_can_break(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders")
-    cloud.circuit("orders", "\x1b[31mred", State.OPEN)
-    shown = dlq("flow").stdout
-    assert "NODE" in shown
-    assert "NOT NOW, BECAUSE" in shown
-    assert "\x1b" not in shown

@@ -5,26 +5,18 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from functools import partial
 from typing import Any
 
 import pytest
 
-from console.cli.groups import show as show_groups
-from console.cli.output import show
 from console.operations import groups as operation
-from console.operations.causes import CauseRow
 from console.operations.deadline import Deadline
 from console.operations.groups import (
-    AttemptFigures,
-    GroupList,
-    MessageGroup,
     ShardReading,
     read_shard,
 )
-from console.operations.life_steps import Step
-from console.operations.places import COST, UnsearchedPlace
-from console.operations.words import moment
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
@@ -37,13 +29,19 @@ from deadletter.message.stamp import Stamp
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.console.conftest import Cloud, Dlq
-from tests.console.terminal import Terminal
 from tests.tables import create_letters_table
 
 LIBRARY = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
 DOWN = {"error_type": "HTTPError", "http_status": 503, "message": "unavailable",
         "fingerprint": "f503"}  # fmt: skip
 BUG = {"error_type": "KeyError", "message": "no price", "fingerprint": "fbug"}
+
+
+@pytest.fixture
+def orders(cloud: Cloud) -> Cloud:
+    """Pipeline orders is deployed."""
+    cloud.deploy("orders", settings=LIBRARY)
+    return cloud
 
 
 def told(dlq: Dlq, *arguments: str) -> dict[str, Any]:
@@ -53,16 +51,20 @@ def told(dlq: Dlq, *arguments: str) -> dict[str, Any]:
     return answer
 
 
+def sizes(answer: dict[str, Any], name: str = "name") -> dict[str, int]:
+    """The messages of each group."""
+    return {group[name]: group["messages"] for group in answer["groups"]}
+
+
 def test_the_first_line_says_how_many_letters_fail_of_how_many_causes(
-    cloud: Cloud, dlq: Dlq
+    orders: Cloud, dlq: Dlq
 ) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
     now = time.time()
     for number in range(3):
-        cloud.failed("orders", cloud.letter("{}"), at=now - 60 - number, **DOWN)
-    cloud.failed("orders", bug := cloud.letter("{}"), at=now - 5_000, **BUG)
-    cloud.failed("orders", gone := "was-processed", at=now - 70, **BUG)
-    cloud.recovered("orders", gone)
+        orders.failed("orders", orders.letter("{}"), at=now - 60 - number, **DOWN)
+    orders.failed("orders", bug := orders.letter("{}"), at=now - 5_000, **BUG)
+    orders.failed("orders", gone := "was-processed", at=now - 70, **BUG)
+    orders.recovered("orders", gone)
 
     shown = dlq("groups", "orders").stdout
 
@@ -74,15 +76,13 @@ def test_the_first_line_says_how_many_letters_fail_of_how_many_causes(
     assert "Note" not in shown
 
 
-def test_a_pipeline_without_a_failing_letter_says_so_in_one_line(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
+def test_a_pipeline_without_a_failing_letter_says_so_in_one_line(orders: Cloud, dlq: Dlq) -> None:
     [only] = dlq("groups").stdout.splitlines()
     assert only.startswith("No message is failing in pipeline orders")
 
 
-def test_letters_that_wait_without_a_row_are_not_said_to_be_none(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    cloud.waiting("orders", circuit_lane("orders"), 2)
+def test_letters_that_wait_without_a_row_are_not_said_to_be_none(orders: Cloud, dlq: Dlq) -> None:
+    orders.waiting("orders", circuit_lane("orders"), 2)
     shown = dlq("groups").stdout
     assert shown.startswith("No cause is known of 2 messages in pipeline orders")
     assert "The index knows 0 of 2 messages" in shown
@@ -98,23 +98,18 @@ def test_attempts_have_a_mean_and_a_share_over_half_of_what_is_allowed(
     answer = told(dlq, "--by", "attempts")
 
     assert answer["attempts"] == {"mean": 3.0, "threshold": 3, "share_over": 0.5}
-    assert [(group["name"], group["messages"]) for group in answer["groups"]] == [
-        ("1", 2), ("4", 1), ("6", 1),
-    ]  # fmt: skip
+    assert list(sizes(answer).items()) == [("1", 2), ("4", 1), ("6", 1)]
     shown = dlq("groups", "--by", "attempts").stdout
     assert "Attempts: 3.0 on average; 50% had more than 3" in shown
     assert re.search("^1 attempt +2 ", shown, re.M)
     assert told(dlq)["attempts"] is None
 
 
-def test_letters_are_grouped_by_their_tenant(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
+def test_letters_are_grouped_by_their_tenant(orders: Cloud, dlq: Dlq) -> None:
     for number, tenant in enumerate(["t-1", "t-2", "t-1"]):
-        cloud.failed("orders", f"m{number}", AboutLetter({"tenantId": tenant}), **DOWN)
+        orders.failed("orders", f"m{number}", AboutLetter({"tenantId": tenant}), **DOWN)
     answer = told(dlq, "--by", "tenant")
-    assert [(group["name"], group["messages"]) for group in answer["groups"]] == [
-        ("t-1", 2), ("t-2", 1),
-    ]  # fmt: skip
+    assert list(sizes(answer).items()) == [("t-1", 2), ("t-2", 1)]
     assert answer["groups"][0]["next"]["command"].startswith("dlq show m")
     shown = dlq("groups", "--by", "type").stdout
     assert "3 messages, 1 type" in shown
@@ -127,41 +122,38 @@ def test_a_dimension_that_does_not_exist_is_refused_with_those_that_do(dlq: Dlq)
     assert "tenant" in result.stderr
 
 
-def test_what_the_index_and_the_queues_disagree_about_is_said(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    known = cloud.letter("{}")
-    cloud.failed("orders", known, **DOWN)
+def test_what_the_index_and_the_queues_disagree_about_is_said(orders: Cloud, dlq: Dlq) -> None:
+    known = orders.letter("{}")
+    orders.failed("orders", known, **DOWN)
     for _ in range(2):
-        cloud.letter("{}")
-    cloud.waiting("orders", circuit_lane("orders"), 2)
+        orders.letter("{}")
+    orders.waiting("orders", circuit_lane("orders"), 2)
     answer = told(dlq)
     assert (answer["messages"], answer["in_queues"]) == (1, 5)
     [note] = answer["notes"]
     assert "knows 1 of 5 messages" in note
     assert "of the other 4 it has no row" in note
     for number in range(9):
-        cloud.failed("orders", f"in-main-{number}", **DOWN)
+        orders.failed("orders", f"in-main-{number}", **DOWN)
     [note] = told(dlq)["notes"]
     assert "the other 5 have failed and are in neither" in note
 
 
-def test_rows_of_letters_that_sqs_has_dropped_are_left_out(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
+def test_rows_of_letters_that_sqs_has_dropped_are_left_out(orders: Cloud, dlq: Dlq) -> None:
     long_ago = time.time() - 30 * 86_400
-    cloud.failed("orders", "dropped", at=long_ago, **DOWN)
-    cloud.failed("orders", "first-life", at=long_ago, **BUG)
-    cloud.failed("orders", "lives", **BUG)
+    orders.failed("orders", "dropped", at=long_ago, **DOWN)
+    orders.failed("orders", "first-life", at=long_ago, **BUG)
+    orders.failed("orders", "lives", **BUG)
     # Its origin is first-life.
-    cloud.waiting("orders", circuit_lane("orders"), 1)
+    orders.waiting("orders", circuit_lane("orders"), 1)
     answer = told(dlq)
-    assert [(group["name"], group["messages"]) for group in answer["groups"]] == [("fbug", 2)]
+    assert sizes(answer) == {"fbug": 2}
     assert "1 row of messages that SQS must have dropped by now" in answer["notes"][0]
 
 
-def test_a_cause_that_suddenly_dominates_is_marked(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    cloud.failed("orders", "m1", **BUG)
-    store = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: f"{time.time_ns()}")
+def test_a_cause_that_suddenly_dominates_is_marked(orders: Cloud, dlq: Dlq) -> None:
+    orders.failed("orders", "m1", **BUG)
+    store = DynamoDBCauses(orders.dynamodb, "circuits", "orders", lambda: f"{time.time_ns()}")
     now = int(time.time())
     store.count([Second(now - 1_800, 100)], now - 1_800)
     tries = tuple(FailedTry("fbug", "KeyError", letter) for letter in range(25))
@@ -188,21 +180,17 @@ def test_a_pipeline_without_the_library_is_read_from_a_sample_that_says_so(
     assert "Not searched: dlq (4)\n  --look receives each" in dlq("groups").stdout
     answer = told(dlq, "orders", "--look")
     assert (answer["messages"], answer["is_at_least"]) == (4, False)
-    assert {group["error_type"]: group["messages"] for group in answer["groups"]} == {
-        "body: object with tenant": 3, "body: text": 1,
-    }  # fmt: skip
+    kinds = {"body: object with tenant": 3, "body: text": 1}
+    assert sizes(answer, "error_type") == kinds
     assert "SQS counts each look" in answer["notes"][0]
     assert "SQS does not record why a message failed: 4 of 4" in answer["notes"][1]
-    by_tenant = told(dlq, "orders", "--look", "--by", "tenant")["groups"]
-    assert {group["name"]: group["messages"] for group in by_tenant} == {
-        "t-1": 2, "t-2": 1, "unknown": 1,
-    }  # fmt: skip
+    by_tenant = told(dlq, "orders", "--look", "--by", "tenant")
+    assert sizes(by_tenant) == {"t-1": 2, "t-2": 1, "unknown": 1}
     assert cloud.visible("orders-dlq") == 4
 
 
-def test_a_sample_knows_the_causes_that_the_ledger_knows(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    cloud.failed("orders", cloud.letter("{}"), **DOWN)
+def test_a_sample_knows_the_causes_that_the_ledger_knows(orders: Cloud, dlq: Dlq) -> None:
+    orders.failed("orders", orders.letter("{}"), **DOWN)
     answer = told(dlq, "--in", "dlq", "--look")
     [group] = answer["groups"]
     assert (group["name"], group["category"], group["http_status"]) == ("f503", "transient", 503)
@@ -251,20 +239,18 @@ def test_a_queue_of_no_pipeline_is_read_with_nothing_deployed(cloud: Cloud, dlq:
     ],
 )
 def test_only_chosen_messages_are_grouped(
-    cloud: Cloud, dlq: Dlq, chosen: tuple[str, ...], names: list[str]
+    orders: Cloud, dlq: Dlq, chosen: tuple[str, ...], names: list[str]
 ) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    cloud.failed("orders", "m1", AboutLetter({"tenantId": "t-1"}), **DOWN)
-    cloud.failed("orders", "first-life", AboutLetter({"tenantId": "t-2"}), **BUG)
-    cloud.waiting("orders", "due", 1)
+    orders.failed("orders", "m1", AboutLetter({"tenantId": "t-1"}), **DOWN)
+    orders.failed("orders", "first-life", AboutLetter({"tenantId": "t-2"}), **BUG)
+    orders.waiting("orders", "due", 1)
     answer = told(dlq, *chosen)
     assert [group["name"] for group in answer["groups"]] == names
     assert answer["did_you_mean"] == ([] if names else ["tenant=t-1 (1)"])
 
 
-def test_what_records_do_not_tell_is_named_as_unsearched(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    cloud.failed("orders", "m1", **DOWN)
+def test_what_records_do_not_tell_is_named_as_unsearched(orders: Cloud, dlq: Dlq) -> None:
+    orders.failed("orders", "m1", **DOWN)
     [unsearched] = told(dlq, "-f", "body.kind=order")["not_searched"]
     assert (unsearched["place"], unsearched["messages"]) == ("main or dlq", 1)
 
@@ -273,45 +259,6 @@ def test_two_pipelines_are_not_asked_for_together(cloud: Cloud, dlq: Dlq) -> Non
     cloud.deploy("orders", "refunds")
     result = dlq("groups", "orders", "-p", "refunds")
     assert (result.exit_code, "name one" in result.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("by", ["cause", "tenant"])
-def test_each_line_fits_a_terminal_with_the_longest_data(
-    monkeypatch: pytest.MonkeyPatch, by: str
-) -> None:
-    name, id_ = "n" * 40, "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
-    at, long_ago = moment(1e9), moment(1e9 - 10.9 * 86_400)
-    assert at is not None
-    step = Step(f"dlq show {id_} --pipeline {name}", "tells the story of one, and what to do")
-    group = MessageGroup(
-        "9c1f08e2" * 4 if by == "cause" else name, 10**6, True, 1, name, long_ago, long_ago,
-        "rising", 10**6, 10**6, "MENDED", True, "transient", "neither", name, "words " * 30, 503,
-        id_, step,
-    )  # fmt: skip
-    who = f"arn:aws:sts::111122223333:assumed-role/{name}/{name}"
-    cause = CauseRow(name, "9c1f08e2" * 4, "MENDED", name, long_ago, at, who, "why " * 30)
-    answer = GroupList(
-        "111122223333", "ap-southeast-1", name, at, name, by, 10**6, True, 10**6, [group] * 2,
-        [cause], [], [UnsearchedPlace(name, f"dedicated:{name}", 10**6, COST)],
-        [f"tenant={name} (1)"], ["note " * 40], AttemptFigures(3.0, 3, 0.5),
-    )  # fmt: skip
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    screen = Terminal()
-    show(show_groups(answer), screen)
-    lines = screen.getvalue().splitlines()
-    assert [row for row in lines if len(row) > 80 and not row.startswith("  dlq ")] == []
-    assert f"  {step.command}" in lines
-
-
-def test_a_letter_can_not_control_the_terminal(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    about = AboutLetter({"tenantId": "\x1b[31mred"})
-    cloud.failed("orders", "m1", about, error_type="\x1b[2J", message="\x07")
-    for by in ("cause", "tenant"):
-        shown = dlq("groups", "--by", by).stdout
-        assert "\x1b" not in shown
-        assert "\x07" not in shown
 
 
 # More letters than are read.
@@ -345,10 +292,7 @@ def test_a_cause_with_very_many_letters_hides_no_other(
         read_shard(many, shard, reading, lambda: True, left, ["error_type"])
     assert all(reading.is_whole for reading in readings)
     assert {cause for reading in readings for cause in reading.cut} == {"b"}
-    counts: dict[str, int] = {}
-    for reading in readings:
-        for entry in reading.entries:
-            counts[entry.fingerprint] = counts.get(entry.fingerprint, 0) + 1
+    counts = Counter(entry.fingerprint for reading in readings for entry in reading.entries)
     assert counts.pop("b") < 900
     assert counts == {"a": 20, "c": 30, "d": 30, "": 30}
 
@@ -374,12 +318,11 @@ def test_reading_ends_when_the_time_is_over(many: DynamoDBCauseEntries) -> None:
 
 
 def test_an_answer_that_is_not_whole_says_at_least(
-    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+    orders: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
     for number in range(60):
-        cloud.failed("orders", f"m{number}", **DOWN)
-    cloud.failed("orders", "m", **BUG)
+        orders.failed("orders", f"m{number}", **DOWN)
+    orders.failed("orders", "m", **BUG)
     monkeypatch.setattr(operation, "MOST_ROWS", 10)
     monkeypatch.setattr(operation, "FIRST", 1)
     monkeypatch.setattr(operation, "A_FEW", 1)
@@ -391,10 +334,9 @@ def test_an_answer_that_is_not_whole_says_at_least(
 
 
 def test_an_index_that_was_not_read_in_time_is_not_said_to_be_empty(
-    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+    orders: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    cloud.failed("orders", cloud.letter("{}"), **DOWN)
+    orders.failed("orders", orders.letter("{}"), **DOWN)
     monkeypatch.setattr(operation, "read_shard", lambda *_: None)
     for options in ([], ["--json"], ["--jsonl"]):
         result = dlq("groups", *options)
@@ -422,9 +364,8 @@ def test_the_time_for_reading_is_bounded() -> None:
     assert Deadline(operation.MOST_SECONDS).left() <= 5.0
 
 
-def test_the_stamp_names_the_origin_of_a_sampled_letter(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    cloud.failed("orders", "first-life", **BUG)
-    cloud.letter("{}", Redrive=str(json.dumps({"origin": "first-life", "attempt": 1})))
+def test_the_stamp_names_the_origin_of_a_sampled_letter(orders: Cloud, dlq: Dlq) -> None:
+    orders.failed("orders", "first-life", **BUG)
+    orders.letter("{}", Redrive=str(json.dumps({"origin": "first-life", "attempt": 1})))
     groups = told(dlq, "--in", "dlq", "--look")["groups"]
     assert Stamp("first-life").origin in [group["sample"] for group in groups]

@@ -66,7 +66,7 @@ def test_the_account_s_dlqs_are_listed_with_depth_age_sources_and_encryption(
     assert {orders["encryption"], shared["encryption"]} <= {"SSE-SQS", "none"}
     shown = dlq("init", "--file", str(file)).stdout
     assert "2 h 05 min" in shown
-    assert "Next: dlq doctor queue:orders-dlq; dlq init orders-dlq adds it to " in shown
+    assert "  dlq doctor queue:orders-dlq\n  dlq init orders-dlq\n" in shown
     assert not file.exists()
 
 

@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
-from console.cli.list import show as shown
-from console.cli.output import show
 from console.operations import places
-from console.operations.list import ListedMessage, MessageList
-from console.operations.places import COST, SearchedPlace, UnsearchedPlace
+from console.operations.places import COST
 from deadletter.failure.about_letter import hashed
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp as stamps
@@ -29,7 +26,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
 from deadletter.rules.business_key import digest_of
 from tests.console.conftest import BUCKET, Cloud, Dlq
-from tests.console.terminal import Terminal
+from tests.each_row import each_row
 
 SETTINGS = {"context": {"tenantId": "body.tenantId"}, "idempotency_key": "body.order.id"}
 RUN = "0123456789abcdef"
@@ -61,6 +58,11 @@ def received(cloud: Cloud, queue: str) -> str:
     return str(message["Attributes"]["ApproximateReceiveCount"])
 
 
+def named(copy: str) -> Name:
+    """A message as its run names it."""
+    return Name(copy=copy, origin=f"origin of {copy}", place=("p", "s"), key="00", tenant="acme")
+
+
 @pytest.fixture
 def held(cloud: Cloud) -> Cloud:
     """Messages that wait, a large one in S3; one parked, one in the DLQ, one on record, one of a
@@ -75,8 +77,7 @@ def held(cloud: Cloud) -> Cloud:
     cloud.failed("orders", "on-record", about, error_type="ReadTimeout", message="no answer",
                  fingerprint="9c1f08e2aaaa")  # fmt: skip
     run = cloud.replay(ReplayRun(id=RUN, pipeline="orders", state=RunState.DONE))
-    name = Name(copy="gone", origin="origin of gone", place=("p", "s"), key="00", tenant="acme")
-    cloud.snapshot(run, [(name, ReplayOutcome.RECOVERED)])
+    cloud.snapshot(run, [(named("gone"), ReplayOutcome.RECOVERED)])
     discarded = DiscardedLetter(
         letter=Letter("thrown", "{}"), home="parking:default", stamp=Stamp("origin of thrown"),
         at=1, by="ann", because="a test",
@@ -194,6 +195,40 @@ def test_a_value_that_nothing_has_names_the_nearest_one(
     assert f"Did you mean {near}?" in dlq("list", "-f", term).stdout
 
 
+OUTCOMES = {"open": 3, "failed": 2, "quarantined": 1, "processed": 1, "Stopped": 1, "left": 0}
+
+
+@each_row(("outcome", "messages"), OUTCOMES.items())
+@pytest.mark.parametrize("where", [("--in", f"run:{RUN}"), ()])
+def test_an_outcome_finds_what_its_run_counts(
+    cloud: Cloud, dlq: Dlq, where: tuple[str, ...], outcome: str, messages: int
+) -> None:
+    """Also of what waits in the run still, or has waited elsewhere under the same ID since."""
+    if not cloud.is_deployed:
+        cloud.deploy("bills", "orders", settings=SETTINGS)
+        run = cloud.replay(ReplayRun(id=RUN, pipeline="orders", state=RunState.HELD))
+        cloud.replay(ReplayRun(id="ab" * 8, pipeline="orders", state=RunState.ABORTED), why="x")
+        fates = [ReplayOutcome.OPEN] * 3 + [ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED]
+        fates += [ReplayOutcome.STOPPED, ReplayOutcome.DUPLICATE]
+        lanes = ["run:" + RUN] * 3 + ["", "parked", "rule:stop", ""]
+        cloud.snapshot(run, [(named(f"m-{at}"), fate) for at, fate in enumerate(fates)])
+        for at, lane in enumerate(lanes):
+            wait(cloud, lane, f"m-{at}") if lane else None
+    assert read(dlq, *where, "-f", f"outcome={outcome}")["matching"] == messages
+
+
+def test_an_outcome_is_asked_of_runs_alone(held: Cloud, dlq: Dlq) -> None:
+    for words, says in (
+        (("--in", "parked", "-f", "outcome=failed"), "--in run:ID"),
+        (("-f", "outcome=god"), "There is no outcome 'god'."),
+        (("--in", "run:beef"), "There is no run 'beef'"),
+    ):
+        refused = dlq("list", *words)
+        assert (refused.exit_code in (Exit.USAGE, Exit.ABSENT), says in refused.stderr) == (
+            True,
+        ) * 2
+
+
 def test_a_place_where_nothing_waits_names_the_nearest_one(held: Cloud, dlq: Dlq) -> None:
     [note] = read(dlq, "--in", "circuit:ordres")["notes"]
     assert note == "Nothing of orders waits for circuit:ordres. Did you mean circuit:orders?"
@@ -241,7 +276,7 @@ def test_an_id_that_no_place_has_is_told_of_by_its_record(cloud: Cloud, dlq: Dlq
     cloud.failed("orders", "first")
     cloud.recovered("orders", "first")
     answer = read(dlq, "first")
-    assert answer["notes"][0] == "first is processed, by its record. Its story: dlq show first"
+    assert answer["notes"][0] == "first is processed, by its record. Its story:\ndlq show first"
     assert "--in discarded" in answer["notes"][1]
 
 
@@ -379,27 +414,3 @@ def test_a_body_is_shown_only_if_asked_for_and_cannot_control_the_terminal(
 def test_who_has_done_something_is_no_question_to_a_list(held: Cloud, dlq: Dlq) -> None:
     result = dlq("list", "-f", "by=ann")
     assert (result.exit_code, "asked of dlq audit" in result.stderr) == (Exit.USAGE, True)
-
-
-def test_each_line_fits_a_terminal_with_the_longest_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    id_, name = "8f14e45f-ceea-467f-9575-2a8c1d6e2b11", "n" * 40
-    at = places.moment(1e9)
-    assert at is not None
-    message = ListedMessage(
-        name, f"circuit:{name}", id_, id_[::-1], name, name, at, at, at, 10**6, "RETRIES_EXHAUSTED",
-        name, "RECOVERED", "because " * 30, "9c1f08e2" * 4, "transient", name, 503, "words " * 40,
-        10**6, 10**6, "x" * 300, {name: "v" * 100},
-    )  # fmt: skip
-    answer = MessageList(
-        "111122223333", "ap-southeast-1", name, at, [message], [name, f"{name[1:]}2"], 10**6, True,
-        [SearchedPlace(name, f"circuit:{name}", 10**6, 1, True, at, f"circuit {name} to close")],
-        [UnsearchedPlace(name, f"dedicated:{name}", 10**6, COST)] * 3, [f"tenant={name} (1)"],
-        False, 10**6, 1, f"{name}.jsonl", 10**6, ["note " * 30],
-    )  # fmt: skip
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    screen = Terminal()
-    show(shown(answer), screen)
-    lines = screen.getvalue().splitlines()
-    assert [row for row in lines if len(row) > 80 and not row.startswith("  dlq ")] == []
-    assert f"  dlq show {id_} --pipeline {name}" in lines

@@ -78,7 +78,7 @@ def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> No
         (RunState.MOVING, {"letters": None, "counts": {}}, "It takes its messages", 0),
         (RunState.CANARY, {"step": 2}, "The outcomes of its canary of 5 messages.", 0),
         (RunState.ABORTED, {}, "Its remaining messages go to the parking queue", 0),
-        (RunState.DONE, {"left": True}, f"dlq show {RUN}", 0),
+        (RunState.DONE, {"left": True}, "Waits for: Nothing: it has ended.", 0),
     ],
 )
 def test_a_run_says_what_it_waits_for(
@@ -117,7 +117,7 @@ def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any
     done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
     assert "Waits for: Its execution: the last one has ended before the run" in done.stdout
-    assert "dlq status --pipeline orders says why" in done.stdout
+    assert "\n    dlq status --pipeline orders\n" in done.stdout
     listed = dlq("run", "list")
     assert listed.exit_code == Exit.ATTENTION
     assert listed.stdout.splitlines()[1].endswith("its execution has ended")
@@ -152,8 +152,8 @@ def test_who_may_not_list_executions_sees_the_run_all_the_same(
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ("resume", f"run {RUN} is RUNNING and can't be resumed. Type dlq run hold {RUN}"),
-        ("approve", "only a run that is WAITING_APPROVAL can be approved or rejected. Type dlq"),
+        ("resume", f"run {RUN} is RUNNING and can't be resumed. Type\n  dlq run hold {RUN}"),
+        ("approve", "only a run that is WAITING_APPROVAL can be approved or rejected. Type\n  dlq"),
     ],
 )
 def test_what_a_run_does_not_allow_is_said_before_a_person_is_asked(
@@ -260,7 +260,7 @@ def test_what_a_state_does_not_allow_is_refused_with_what_it_does(orders: Any, d
     assert done.exit_code == Exit.ATTENTION
     assert "Nothing was done: run 4f0c1b2a3d4e5f60 is DONE" in done.stderr
     done = dlq("run", "resume", RUN, "--reason", "x", "--yes")
-    assert f"is DONE and can't be resumed. Type dlq show {RUN}." in done.stderr
+    assert f"is DONE and can't be resumed. Type\n  dlq show {RUN}\n" in done.stderr
 
 
 def test_a_held_run_is_resumed_after_a_question(orders: Any, dlq: Any, at_a_terminal: None) -> None:

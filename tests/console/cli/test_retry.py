@@ -7,17 +7,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from console.cli import output, runs
 from console.cli.exit import Exit
 from console.operations import edits
-from console.operations.replay_runs import ReplayList, row
-from console.operations.replay_start import RunsStarted
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.table import plain
 from deadletter.circuit.state import State
@@ -37,7 +33,6 @@ from deadletter.routing.decision import Hold
 from tests.console.cli.test_discard import counted, plans
 from tests.console.cli.test_replay_report import OUTCOMES, RUN, run
 from tests.console.conftest import BUCKET
-from tests.console.terminal import Terminal
 
 WHY = ("--reason", "fixed in 4.2.1", "--yes")
 SETTINGS = {
@@ -215,7 +210,7 @@ def test_a_plan_takes_what_a_person_sets(orders: Any, functions: Any, dlq: Any) 
     [
         ((), Exit.USAGE, "Say which messages"),
         (("-f", "reason=EXPIRED"), Exit.ABSENT, "Not looked through: the main queue"),
-        (("--in", "discarded", "--all"), Exit.USAGE, "come back by dlq restore"),
+        (("--in", "discarded", "--all"), Exit.USAGE, "come back by\n  dlq restore ID\n"),
         (("--edit", "--patch", "/dev/null", "a"), Exit.USAGE, "one of --edit and --patch"),
         (("--again", "a"), Exit.USAGE, "--in run:ID"),
         (("--auto", "-f", "tenant=a"), Exit.USAGE, "--auto takes all that is due"),
@@ -243,32 +238,6 @@ def test_a_retry_is_agreed_to(orders: Any, functions: Any, dlq: Any, at_a_termin
     ):
         assert text in done.stderr
     assert not functions.machine.started
-
-
-def test_an_answer_fits_80_columns_and_its_commands_stand_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    long, number = "p" * 40, 12_345_678
-    counts = {"RECOVERED": number, "PARKED": number, "UNKNOWN": number, "LEFT": number}
-    because = "7 of 12 failed: more than 40 % of this step, and the main queue falls far behind"
-    rows = [
-        row(replace(run(state), pipeline=long, letters=number, counts=counts, because=because))
-        for state in RunState
-    ]
-    place = {"account": "111122223333", "region": "ap-southeast-3", "app": long}
-    at = datetime.now(UTC)
-    answer = RunsStarted(
-        **place, at=at, pipeline=long, messages=number, runs=rows, reason="r" * 300
-    )
-    listed = ReplayList(**place, at=at, runs=rows)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    for blocks in (runs.show_ended(answer), runs.show_list(listed)):
-        screen = Terminal()
-        output.show(blocks, screen)
-        lines = screen.getvalue().splitlines()
-        assert max(map(len, lines)) <= 80
-        assert all(line.startswith("  dlq ") for line in lines if "dlq " in line)
 
 
 # Runs.

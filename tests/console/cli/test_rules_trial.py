@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +19,20 @@ from deadletter.message.stamp import Stamp, attribute
 from deadletter.redrive.order import Order
 from deadletter.routing.decision import Hold
 from tests.console.conftest import TRUSTED
+from tests.console.rules import HOLD, lacks, typed
+from tests.each_row import each_row
+
+OF_A, OF_B = "-f tenant=a", "-f tenant=b"
+EITHER = """-f 'match={"$or": [{"body": {"tenantId": ["a"]}}, {"body": {"tenantId": ["b"]}}]}'"""
 
 
 @pytest.fixture
 def orders(cloud: Any) -> Any:
-    """A deployed pipeline `orders` with a dedicated DLQ."""
+    """A deployed pipeline `orders` with a dedicated DLQ, and two rules."""
     context = {"tenantId": "body.tenantId", "region": "attributes.region"}
     cloud.deploy("orders", dedicated=["bulk"], context=list(context), settings={"context": context})
+    cloud.rule("bad", tenantId="a", action="HALT")
+    cloud.rule("before", tenantId="a", action="DEFAULT", priority=1)
     return cloud
 
 
@@ -34,13 +42,8 @@ def three(orders: Any) -> list[str]:
     return [orders.letter(json.dumps({"tenantId": tenant, "secret": 424_242})) for tenant in "aab"]
 
 
-OF_A = ("-f", "tenant=a")
-
-
-def trial(dlq: Any, *arguments: str, answers: str = "") -> Any:
-    done = dlq("rules", "test", "--json", *arguments, answers=answers)
-    assert done.exit_code == Exit.DONE, done.output
-    answer = json.loads(done.stdout)
+def trial(dlq: Any, line: str, *more: str, answers: str = "") -> Any:
+    answer = json.loads(typed(dlq, f"test --json {line}", *more, answers=answers).stdout)
     assert answer["files"] is None
     return answer["trial"]
 
@@ -50,58 +53,44 @@ def tried(answer: Any) -> dict[str, tuple[int, int]]:
     return {each["place"]: (each["messages"], each["matched"]) for each in answer["tried"]}
 
 
-def test_messages_of_the_dlq_are_counted_and_given_back(
-    orders: Any, dlq: Any, three: list[str]
+@each_row(
+    ("line", "matched"), [(OF_A, 2), (OF_B, 1), (EITHER, 3), ("shared", 2), ("-f 'status>499'", 1)]
+)
+def test_messages_of_the_dlq_are_tried_and_given_back(
+    orders: Any, dlq: Any, three: list[str], line: str, matched: int
 ) -> None:
-    answer = trial(dlq, *OF_A, "--look")
-    assert tried(answer) == {"dlq": (3, 2)}
-    assert set(answer["matching"]) == set(three[:2])
+    # A rule is tried whatever its state, and what records say of a message is a part of it.
+    off = {"enabled": False, "max_matches": 1, "expires_at": "2026-01-01"}
+    orders.rule("shared", "*", tenantId="a", action="DEDICATED_DLQ", queue="bulk", **off)
+    orders.failed("orders", three[0], category="transient", http_status=503)
+    answer = trial(dlq, line, "--look")
+    assert tried(answer) == {"dlq": (3, matched)}
+    assert set(answer["matching"]) == set(three[2:] if line == OF_B else three[:matched])
+    assert answer["rule_id"] == ("shared" if line == "shared" else None)
     assert orders.visible("orders-dlq") == 3
-    page = dlq("rules", "test", *OF_A, "--look").stdout
-    assert 'About: tenantId "a" in pipeline orders, account 123456789012' in page
-    assert "Would match 2 of 3 messages of dlq." in page
+    page = typed(dlq, f"test {line}", "--look").stdout
+    assert f"Would match {matched} of 3 messages of dlq." in page
+    if line == OF_A:
+        assert 'About: tenantId "a" in pipeline orders, account 123456789012' in page
+    if "status" in line:
+        assert answer["on_record"]["matched"] == 1
+        assert "Matches 1 of 1 message here now; 1 of 1 in 7 days" in page
 
 
 def test_missed_fields_are_counted_and_never_quoted(
     orders: Any, dlq: Any, three: list[str]
 ) -> None:
     orders.letter("not JSON, and a secret")
-    match = 'match={"body": {"secret": ["4111-x"], "n": [{"exists": true}]}}'
-    missed = trial(dlq, "-f", match, "--look")["missed"]
+    line = """-f 'match={"body": {"secret": ["4111-x"], "n": [{"exists": true}]}}' --look"""
+    missed = trial(dlq, line)["missed"]
     assert sorted((field["path"], field["found"], field["messages"]) for field in missed) == [
         ("body.n", "absent", 4),
         ("body.secret", "absent", 1),
         ("body.secret", "number", 3),
     ]
-    page = dlq("rules", "test", "-f", match, "--look").stdout
+    page = typed(dlq, f"test {line}").stdout
     assert "body.secret" in page
-    assert "424242" not in page
-    assert "not JSON" not in page
-
-
-def test_a_disabled_rule_of_the_table_is_tried_too(orders: Any, dlq: Any, three: list[str]) -> None:
-    orders.rule(
-        "r", "*", tenantId="a", action="DEDICATED_DLQ", queue="bulk", enabled=False,
-        max_matches=1, expires_at="2026-01-01",
-    )  # fmt: skip
-    orders.rule("before", tenantId="a", action="DEFAULT", priority=1)
-    answer = trial(dlq, "r", "--look")
-    assert (answer["rule_id"], tried(answer)) == ("r", {"dlq": (3, 2)})
-
-
-def test_either_branch_of_an_or_is_a_match(orders: Any, dlq: Any, three: list[str]) -> None:
-    match = 'match={"$or": [{"body": {"tenantId": ["a"]}}, {"body": {"tenantId": ["b"]}}]}'
-    assert tried(trial(dlq, "-f", match, "--look")) == {"dlq": (3, 3)}
-
-
-def test_a_trial_reads_the_failure_records(orders: Any, dlq: Any, three: list[str]) -> None:
-    orders.failed("orders", three[0], category="transient", http_status=503)
-    answer = trial(dlq, "-f", "status>499", "--look")
-    assert answer["matching"] == [three[0]]
-    assert answer["on_record"]["matched"] == 1
-    page = dlq("rules", "test", "-f", "status>499", "--look").stdout
-    assert "Would match 1 of 3 messages of dlq." in page
-    assert "Matches 1 of 1 message here now; 1 of 1 in 7 days" in page
+    assert not [secret for secret in ("424242", "not JSON") if secret in page]
 
 
 def test_so_many_messages_of_a_place_are_enough(
@@ -110,104 +99,99 @@ def test_so_many_messages_of_a_place_are_enough(
     monkeypatch.setattr("console.operations.rule_trial.SAMPLE", 12)
     for _ in range(25):
         orders.letter('{"tenantId": "a"}')
-    assert tried(trial(dlq, *OF_A, "--look")) == {"dlq": (12, 12)}
+    assert tried(trial(dlq, OF_A, "--look")) == {"dlq": (12, 12)}
     assert orders.visible("orders-dlq") == 25
 
 
-def waits(orders: Any, lane: str, copy: str, tenant: str) -> None:
-    """A letter that waits in a lane."""
-    letter = Letter(copy, json.dumps({"tenantId": tenant}))
-    held = Order(ReceivedLetter(letter, "", 0.0), Hold(lane, 1.0, "test"), Stamp(copy))
-    assert orders._room("orders").admit([held])
-
-
 def test_a_rule_is_tried_wherever_messages_lie(orders: Any, dlq: Any) -> None:
-    waits(orders, "due", "one", "a")
-    waits(orders, "rule:stop", "two", "a")
-    waits(orders, "rule:stop", "three", "b")
-    waits(orders, PARKED_LANE, "rescued", "b")
+    for lane, copy, tenant in (
+        ("due", "one", "a"),
+        ("rule:stop", "two", "a"),
+        ("rule:stop", "three", "b"),
+        (PARKED_LANE, "rescued", "b"),
+    ):
+        letter = ReceivedLetter(Letter(copy, json.dumps({"tenantId": tenant})), "", 0.0)
+        assert orders._room("orders").admit([Order(letter, Hold(lane, 1.0, "test"), Stamp(copy))])
     orders.park("orders", "POISON", body='{"tenantId": "a"}')
     orders.letter('{"tenantId": "a"}')
     orders.letter('{"tenantId": "b"}', "orders-dlq-bulk")
     # Its record alone is no message to try a rule on.
     orders.failed("orders", "elsewhere", AboutLetter({"tenantId": "a"}))
-    assert tried(trial(dlq, *OF_A, "--look")) == {
+    answer = trial(dlq, OF_A, "--look")
+    assert (len(answer["matching"]), "elsewhere" in answer["matching"]) == (4, False)
+    assert tried(answer) == {
         "dlq": (1, 1), "dedicated:bulk": (1, 0), "parked": (2, 1), "rule:stop": (2, 1),
         "time": (1, 1),
     }  # fmt: skip
-    assert "rescued" in trial(dlq, "-f", "tenant=b", "--look")["matching"]
+    assert "rescued" in trial(dlq, OF_B, "--look")["matching"]
 
 
-@pytest.mark.parametrize(
-    ("body", "typed", "matched"),
+# Pasted.
+
+MESSAGE = {
+    "MessageId": "m1",
+    "Body": '{"tenantId": "a"}',
+    "Attributes": {"SenderId": TRUSTED, "SentTimestamp": "1"},
+    "MessageAttributes": {
+        "region": {"DataType": "String", "StringValue": "eu"},
+        "zipped": {"DataType": "Binary", "BinaryValue": "AAE="},
+        "Redrive": {"DataType": "String", "StringValue": attribute(Stamp("o", 4)).value},
+    },
+}
+RECORD = to_event(Letter("m1", '{"tenantId": "a"}'), receipt_handle="r", source_arn="arn")
+DOUBLE = '{"tenantId": "a", "tenantId": "b"}'
+SENT_BACK = "-f attempt=4 -f attribute.region=eu"
+
+
+@each_row(
+    ("body", "line", "found"),
     [
-        ('{"tenantId": "a", "Records": [{"s3": {}}]}', OF_A, 1),
-        ("not JSON", OF_A, 0),
-        ('{"tenantId": "a", "tenantId": "b"}', OF_A, 0),
-        ('{"tenantId": "a", "tenantId": "b"}', ("-f", "tenant=b"), 0),
+        ('{"tenantId": "a", "Records": [{"s3": {}}]}', OF_A, (1, 1)),
+        ("not JSON", OF_A, (1, 0)),
+        (DOUBLE, OF_A, (1, 0)),
+        (DOUBLE, OF_B, (1, 0)),
+        # Output of the AWS CLI, and a Lambda event.
+        (json.dumps({"Messages": [MESSAGE, MESSAGE]}), SENT_BACK, (2, 2)),
+        (json.dumps(MESSAGE), SENT_BACK, (1, 1)),
+        (json.dumps({"Records": [RECORD]}), OF_A, (1, 1)),
     ],
 )
-def test_a_pasted_body_is_a_message(
-    orders: Any, dlq: Any, tmp_path: Any, body: str, typed: tuple[str, ...], matched: int
+def test_what_is_pasted_is_a_message(
+    orders: Any, dlq: Any, tmp_path: Path, body: str, line: str, found: tuple[int, int]
 ) -> None:
-    answer = trial(dlq, *typed, "--body", "-", answers=body)
-    assert (tried(answer), answer["on_record"]) == ({"pasted": (1, matched)}, None)
+    answer = trial(dlq, line, "--body", "-", answers=body)
+    assert (tried(answer), answer["on_record"]) == ({"pasted": found}, None)
+    sent = "MessageId" in body or "messageId" in body
+    assert answer["matching"] == ["m1" if sent else "pasted"] * found[1]
     (tmp_path / "message.json").write_text(body)
-    answer = trial(dlq, *typed, "--body", str(tmp_path / "message.json"))
-    assert tried(answer) == {"pasted": (1, matched)}
+    assert tried(trial(dlq, line, "--body", str(tmp_path / "message.json"))) == {"pasted": found}
 
 
-def test_output_of_the_aws_cli_may_be_pasted(orders: Any, dlq: Any) -> None:
-    message = {
-        "MessageId": "m1",
-        "Body": '{"tenantId": "a"}',
-        "Attributes": {"SenderId": TRUSTED, "SentTimestamp": "1"},
-        "MessageAttributes": {
-            "region": {"DataType": "String", "StringValue": "eu"},
-            "zipped": {"DataType": "Binary", "BinaryValue": "AAE="},
-            "Redrive": {
-                "DataType": "String",
-                "StringValue": attribute(Stamp("o", 4)).value,
-            },
-        },
-    }
-    match = ("-f", "attempt=4", "-f", "attribute.region=eu")
-    for pasted in ({"Messages": [message, message]}, message):
-        answer = trial(dlq, *match, "--body", "-", answers=json.dumps(pasted))
-        number = len(pasted.get("Messages", [1]))
-        assert tried(answer) == {"pasted": (number, number)}
+def test_a_stamp_that_none_of_our_roles_wrote_is_ignored(orders: Any, dlq: Any) -> None:
+    """The message is in its first attempt."""
+    forged = json.dumps({**MESSAGE, "Attributes": {"SenderId": "AIDAPRODUCER:x"}})
+    for attempt, matched in ((4, 0), (0, 1)):
+        answer = trial(dlq, f"-f attempt={attempt}", "--body", "-", answers=forged)
+        assert tried(answer) == {"pasted": (1, matched)}
+        assert "1 message with an attribute Redrive of another sender" in answer["notes"][0]
 
 
-def test_a_lambda_event_may_be_pasted(orders: Any, dlq: Any) -> None:
-    record = to_event(Letter("m1", '{"tenantId": "a"}'), receipt_handle="r", source_arn="arn")
-    pasted = json.dumps({"Records": [record]})
-    assert trial(dlq, *OF_A, "--body", "-", answers=pasted)["matching"] == ["m1"]
-
-
-@pytest.mark.parametrize(
-    ("typed", "says"),
+@each_row(
+    ("line", "ends", "says"),
     [
-        ([], "Name a rule, or say what it is about"),
-        (["r", *OF_A], "Name a rule, or say what it is about"),
-        ([*OF_A, "--look", "--body", "-"], "--body and --look exclude each other"),
-        (["--file", "-", "r"], "--file checks files alone"),
-        (["-f", "reason=POISON"], "a rule knows no reason"),
+        ("", Exit.USAGE, "Name a rule, or say what it is about"),
+        (f"r {OF_A}", Exit.USAGE, "Name a rule, or say what it is about"),
+        (f"{OF_A} --look --body -", Exit.USAGE, "--body and --look exclude each other"),
+        ("--file - r", Exit.USAGE, "--file checks files alone"),
+        ("-f reason=POISON", Exit.USAGE, "a rule knows no reason"),
+        ("bad", Exit.ATTENTION, "INVALID in orders: action 'HALT' is unknown"),
+        ("nope", Exit.ABSENT, "There is no rule 'nope' for orders"),
     ],
 )
-def test_what_can_not_be_tried_is_a_usage_error(
-    orders: Any, dlq: Any, typed: list[str], says: str
+def test_what_can_not_be_tried_is_named(
+    orders: Any, dlq: Any, line: str, ends: Exit, says: str
 ) -> None:
-    done = dlq("rules", "test", *typed)
-    assert done.exit_code == Exit.USAGE
-    assert says in done.stderr
-
-
-def test_an_invalid_rule_is_called_invalid(orders: Any, dlq: Any) -> None:
-    orders.rule("r", tenantId="a", action="HALT")
-    done = dlq("rules", "test", "r")
-    assert done.exit_code == Exit.ATTENTION
-    assert "INVALID in orders: action 'HALT' is unknown" in done.stderr
-    assert dlq("rules", "test", "q").exit_code == Exit.ABSENT
+    assert says in typed(dlq, f"test {line}", ends=ends).stderr
 
 
 def test_a_refused_read_of_the_failure_records_is_a_sentence_about_aws(
@@ -217,8 +201,7 @@ def test_a_refused_read_of_the_failure_records_is_a_sentence_about_aws(
         raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "BatchGetItem")
 
     monkeypatch.setattr("deadletter.aws.table.DynamoDBTable.get_many", refused)
-    done = dlq("rules", "test", *OF_A, "--look")
-    assert done.exit_code == Exit.UNREACHABLE
+    done = typed(dlq, f"test {OF_A} --look", ends=Exit.UNREACHABLE)
     assert "AWS refuses BatchGetItem" in done.stderr
 
 
@@ -228,18 +211,20 @@ def test_a_rule_is_tried_on_the_failure_records(orders: Any, dlq: Any) -> None:
         orders.failed("orders", f"m{number}", about, fingerprint=f"f{number % 2}")
     orders.failed("orders", "old", AboutLetter({"tenantId": "a"}), at=time.time() - 7.5 * 86_400)
     orders.letter("{}")
-    answer = trial(dlq, *OF_A)
+    answer = trial(dlq, OF_A)
     record = answer["on_record"]
     assert (record["here"], record["matched"], record["tenants"]) == (6, 4, 1)
     assert (record["failed"], record["failed_matched"]) == (5, 3)
-    assert sorted(answer["matching"]) == ["m0", "m1", "m2", "old"]
+    assert (sorted(answer["matching"]), record["hints"]) == (["m0", "m1", "m2", "old"], [])
     assert (answer["tried"], orders.received("orders-dlq")) == ([], 0)
-    of_b = ("-f", "body.amount=5", "-f", "tenant=b")
-    untold = trial(dlq, *of_b)["on_record"]
+    of_b = f"-f body.amount=5 {OF_B}"
+    untold = trial(dlq, of_b)["on_record"]
     assert (untold["matched"], untold["untold"]) == (0, 2)
-    page = dlq("rules", "test", *of_b).stdout
-    assert "Matches 0 of 6 messages here now; 0 of 5 in 7 days, since" in page
-    assert "Can't be told for 2 messages: bodies and attributes are not kept." in page
+    says = (
+        "Matches 0 of 6 messages here now; 0 of 5 in 7 days, since",
+        "Can't be told for 2 messages: bodies and attributes are not kept.",
+    )
+    assert lacks(typed(dlq, f"test {of_b}").stdout, *says) == []
 
 
 def test_a_throttle_says_how_long_its_messages_take_and_how_many_are_too_old_by_then(
@@ -249,10 +234,10 @@ def test_a_throttle_says_how_long_its_messages_take_and_how_many_are_too_old_by_
     cloud.deploy("orders", context=["tenantId"], settings=settings)
     for _ in range(4):
         cloud.letter('{"tenantId": "a"}')
-    cloud.rule("slow", tenantId="a", action="THROTTLE", rate=0.1)
-    answer = trial(dlq, "slow", "--look")
+    cloud.rule("slow", **{**HOLD, "action": "THROTTLE", "rate": 0.1})
+    answer = trial(dlq, "slow --look")
     assert (tried(answer), answer["takes_seconds"]) == ({"dlq": (4, 4)}, 40.0)
     assert answer["expire"] == 2
-    page = dlq("rules", "test", "slow", "--look").stdout
+    page = typed(dlq, "test slow --look").stdout
     assert "At its rate they take 40 s; 2 messages would be too old by then." in page
-    assert trial(dlq, *OF_A, "--look")["takes_seconds"] is None
+    assert trial(dlq, f"{OF_A} --look")["takes_seconds"] is None

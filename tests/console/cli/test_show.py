@@ -7,18 +7,14 @@ import shlex
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from console.cli import output
 from console.cli.exit import Exit
-from console.cli.show import show
-from console.operations import aws
-from console.operations.session import Session
-from console.operations.show import ShowRequest, read
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.state import State
 from deadletter.contract import PARKED_LANE, Reason, circuit_lane, delay_lane
 from deadletter.failure.failure import Category, Failure
@@ -31,8 +27,8 @@ from deadletter.replay.discarded import DiscardedLetter
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
+from deadletter.testing.fakes import client_error
 from tests.console.conftest import Cloud, Dlq, FakeLambda
-from tests.console.terminal import Terminal
 
 ORIGIN = "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
 COPY = "11111111-ceea-467f-9575-2a8c1d6e2b11"
@@ -488,6 +484,25 @@ def test_a_body_is_shown_only_if_asked_for_and_controls_nothing(cloud: Cloud, dl
     assert len(told(dlq, COPY, "--body")["body"]) > 3_000
 
 
+def test_a_body_that_could_not_be_read_is_said_and_ends_with_1(
+    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders")
+    wait(cloud, "due", body="4111-x")
+    denied = client_error("BatchGetItem", "AccessDeniedException", "no")
+    monkeypatch.setattr(DynamoDBWaitingRoom, "content", Mock(side_effect=denied))
+    page, answer = dlq("show", COPY, "--body"), dlq("show", COPY, "--body", "--json")
+    assert (page.exit_code, answer.exit_code) == (Exit.ATTENTION, Exit.ATTENTION)
+    says = "The body was not read: that takes the policy BodyReader. AWS refuses BatchGetItem: no"
+    assert f"! {says}" in page.stdout
+    shown = json.loads(answer.stdout)["message"]
+    assert (shown["body"], shown["body_unread"].startswith(says)) == (None, True)
+    monkeypatch.setattr(DynamoDBWaitingRoom, "content", Mock(return_value=None))
+    gone = dlq("show", COPY, "--body")
+    assert (gone.exit_code, "left its place meanwhile" in gone.stdout) == (Exit.ATTENTION, True)
+    assert told(dlq, COPY)["body_unread"] == ""
+
+
 def test_the_copy_of_a_discarded_message_has_its_body(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=LIBRARY)
     run = discard(cloud, kept=False)
@@ -521,32 +536,5 @@ def test_a_name_of_two_meanings_is_asked_back(cloud: Cloud, dlq: Dlq) -> None:
     cloud.rule("stop", tenantId="a", action="HOLD")
     done = dlq("show", "stop")
     assert done.exit_code == Exit.USAGE
-    assert (
-        "'stop' is a rule and a pipeline. Type dlq show rule:stop or dlq show pipeline:stop."
-        in done.stderr
-    )
+    assert "'stop' is a rule and a pipeline. Type one of\n  dlq show rule:stop\n" in done.stderr
     assert json.loads(dlq("show", "pipeline:stop", "--json").stdout)["kind"] == "pipeline"
-
-
-def test_the_longest_data_fits_80_columns_with_each_command_alone(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "p" * 40
-    cloud.deploy(name, settings=LIBRARY)
-    cloud.failed(
-        name, ORIGIN, AboutLetter({"tenantId": "t" * 200}, "e" * 200, 999_999), http_status=503,
-        error_type="E" * 100, message="word " * 60, place="/var/task/" + "m" * 80 + ":12",
-    )  # fmt: skip
-    ledger = DynamoDBLedger(cloud.dynamodb, "letters", name, time.time, 86_400)
-    ledger.note_parked(ORIGIN, time.time(), "QUARANTINED", "r" * 40)
-
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    session = Session(partial(aws.connect, None, None), "deadletter")
-    screen = Terminal()
-    output.show(show(read(session, ShowRequest(name=ORIGIN, rules=True))), screen)
-
-    lines = screen.getvalue().splitlines()
-    commands = [text for text in lines if text.startswith("  dlq ")]
-    assert [text for text in lines if len(text) > 80 and text not in commands] == []
-    assert len(commands) > 1

@@ -201,11 +201,3 @@ def test_an_unknown_log_group_is_named(cloud: Cloud, dlq: Dlq, insights: FakeLog
     insights.group = "/ecs/orders"
 
     assert any("there is no log group /aws" in note for note in read(dlq)["notes"])
-
-
-def test_a_line_cannot_control_the_terminal(cloud: Cloud, dlq: Dlq, insights: FakeLogs) -> None:
-    cloud.deploy("orders")
-    cloud.failed("orders", ORIGIN, request_id="req-1")
-    insights.lines = {"req-1": ["\x1b[2Jgone"]}
-
-    assert r"20:11:40.120  \x1b[2Jgone" in dlq("show", ORIGIN, "--logs").stdout

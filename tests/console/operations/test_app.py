@@ -47,9 +47,9 @@ def test_a_missing_app_is_reported_with_account_and_region(cloud: Any, dlq: Any)
     assert done.exit_code == Exit.ABSENT
     assert done.output == (
         "Error: No app 'billing' in account 123456789012, eu-west-1 (no SSM parameter "
-        "/billing/app): check --app, --region and --profile. Where no app is deployed, dlq list "
-        "--in queue:NAME --look looks into any queue, dlq groups too, and dlq doctor queue:NAME "
-        "examines it.\n"
+        "/billing/app): check --app, --region and --profile. Where no app is deployed, these "
+        "look into any queue:\n  dlq list --in queue:NAME --look\n"
+        "  dlq groups --in queue:NAME --look\n  dlq doctor queue:NAME\n"
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from console.operations.attention import attention
-from console.operations.cards import cards
+from console.operations.attention import attention, cards
 from console.operations.causes import CauseRow
 from console.operations.circuits import CircuitRow
 from console.operations.queue import QueueDepth

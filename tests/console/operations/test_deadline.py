@@ -6,8 +6,9 @@ from threading import Event
 
 import pytest
 
-from console.operations.deadline import Deadline, DeadlineMissed, reads_until, within
+from console.operations.deadline import Asking, Deadline, DeadlineMissed, reads_until, within
 from console.operations.problem import Problem
+from deadletter.redrive.waiting_room import RoomUnavailable
 
 
 def test_a_read_that_does_not_end_is_left_behind_and_named() -> None:
@@ -40,3 +41,16 @@ def test_more_reads_than_threads_are_all_done() -> None:
     with reads_until(Deadline()) as start:
         reads = [start(lambda number=number: number) for number in range(50)]  # type: ignore[misc]
         assert [read.answer("") for read in reads] == list(range(50))
+
+
+def test_what_is_lost_is_named_beside_what_is_answered() -> None:
+    def refused() -> int:
+        raise RoomUnavailable("the table is throttling")
+
+    with reads_until(Deadline()) as start:
+        ask = Asking(start)
+        lost, known = ask("what waits", refused), ask("the DLQ", lambda number: number + 1, 41)
+        assert (lost(), known()) == (None, 42)
+    assert [(what, why.says) for what, why in ask.lost] == [
+        ("what waits", "Try again: the table is throttling.")
+    ]

@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from console.operations.group_sample import entry_of, shape
-from console.operations.group_steps import step_for
-from console.operations.grouping import UNKNOWN, By, Trend, grouped, size_class, without_stale
+from console.operations.grouping import (
+    UNKNOWN,
+    By,
+    Trend,
+    entry_of,
+    grouped,
+    shape,
+    size_class,
+    without_stale,
+)
+from console.operations.groups import step_for
 from deadletter.failure.cause_index import CauseEntry
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Blame

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from console.operations import peek as peeking
-from console.operations.peek import Peeked, peek
+from console.operations import letter_walk as peeking
+from console.operations.letter_walk import Peeked, peek
 
 
 class Queue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from console.operations.rule_on_ledger import holds, known_of, nearest_value, unkept
 from deadletter.contract import LedgerKeeps
-from deadletter.failure.cause_index import CauseEntry
+from deadletter.failure.cause_index import CUT, CauseEntry
 from deadletter.failure.ledger import AboutLetter
 from deadletter.rules.pattern import compile_pattern
 from deadletter.settings.pipeline import Pipeline
@@ -123,6 +124,12 @@ def test_the_nearest_value_is_the_one_that_is_spelled_alike(
     expected: str, values: dict[str, int], near: str | None
 ) -> None:
     assert nearest_value(expected, values) == near
+
+
+def test_a_text_that_was_cut_is_not_compared() -> None:
+    cut = replace(ENTRY, about=AboutLetter({"tenantId": f"42{CUT}"}))
+    pattern = compile_pattern({"context": {"tenantId": [{"prefix": "42"}]}})
+    assert holds(pattern, known_of(cut, PLAIN)) is None
 
 
 def test_a_body_field_is_known_where_the_context_keeps_it() -> None:

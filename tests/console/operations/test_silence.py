@@ -15,66 +15,52 @@ SILENCE = Silence(
     "orders", "deadletter-orders-redrive", "deadletter-orders-dlq", NOW - timedelta(minutes=7)
 )
 
-LAMBDA = {"FunctionName": SILENCE.function}
-TABLE = {"TableName": "letters"}
+LAMBDA = ("Lambda", "FunctionName", SILENCE.function)
 
-
-def put(
-    cloud: Any, name: str, value: float, dimensions: dict[str, str], *, minutes_ago: float = 2
-) -> None:
-    cloud.cloudwatch.put_metric_data(
-        Namespace="AWS/Lambda" if dimensions is LAMBDA else "AWS/DynamoDB",
-        MetricData=[
-            {
-                "MetricName": name,
-                "Dimensions": [{"Name": key, "Value": dimensions[key]} for key in dimensions],
-                "Timestamp": NOW - timedelta(minutes=minutes_ago),
-                "Value": value,
-            }
-        ],
-    )
-
-
-def says(cloud: Any) -> str:
-    head, _, why = because(cloud.cloudwatch, SILENCE, "letters", NOW).says().partition(": ")
-    assert head == "deadletter-orders-redrive has left no record for 7 min"
-    return why
-
-
-def test_a_function_that_is_not_started_has_a_schedule_that_starts_nothing(cloud: Any) -> None:
+ROWS = [
     # The start that left the last record says nothing of the silence.
-    put(cloud, "Invocations", 1, LAMBDA, minutes_ago=7)
-    assert says(cloud) == (
+    (
+        {"Invocations": (1, 7)},
         "it is not started; its schedule deadletter-orders-dlq is disabled or deleted, or may not "
-        "start it"
-    )
+        "start it",
+    ),
+    (
+        {"Throttles": (5, 2)},
+        "Lambda throttles it (5 times); its reserved concurrency is 0",
+    ),
+    *(
+        (
+            {"Invocations": (5, 2), "Errors": (5, 2), throttled: (40, 2)},
+            "it runs, and DynamoDB throttles letters (ThrottlingException, 40 requests)",
+        )
+        for throttled in ("ReadThrottleEvents", "WriteThrottleEvents")
+    ),
+    (
+        {"Invocations": (5, 2), "Errors": (4, 2)},
+        "it fails (4 of 5 starts); its log says why",
+    ),
+    (
+        {"Invocations": (5, 2)},
+        "it runs without an error, and its record is not in letters; its log says why",
+    ),
+]
+"""Figures with the minutes since them, and the cause."""
 
 
-def test_a_function_that_lambda_throttles_is_told_from_one_that_is_not_started(cloud: Any) -> None:
-    put(cloud, "Throttles", 5, LAMBDA)
-    assert says(cloud).startswith("Lambda throttles it (5 times); its reserved concurrency is 0")
-
-
-@pytest.mark.parametrize("metric", ["ReadThrottleEvents", "WriteThrottleEvents"])
-def test_a_throttled_table_is_named_before_the_failures_that_it_causes(
-    cloud: Any, metric: str
+@pytest.mark.parametrize(("figures", "why"), ROWS)
+def test_a_silent_function_has_the_cause_that_its_figures_show(
+    cloud: Any, figures: dict[str, tuple[float, float]], why: str
 ) -> None:
-    put(cloud, "Invocations", 5, LAMBDA)
-    put(cloud, "Errors", 5, LAMBDA)
-    put(cloud, metric, 40, TABLE)
-    assert says(cloud) == (
-        "it runs, and DynamoDB throttles letters (ThrottlingException, 40 requests)"
-    )
-
-
-def test_a_function_that_fails_has_a_log(cloud: Any) -> None:
-    put(cloud, "Invocations", 5, LAMBDA)
-    put(cloud, "Errors", 4, LAMBDA)
-    assert says(cloud) == "it fails (4 of 5 starts); its log says why"
-
-
-def test_a_function_that_runs_well_may_not_write_its_record(cloud: Any) -> None:
-    put(cloud, "Invocations", 5, LAMBDA)
-    assert says(cloud) == (
-        "it runs without an error, and its record is not in letters; its log says why"
-    )
+    for name, (value, minutes_ago) in figures.items():
+        of = ("DynamoDB", "TableName", "letters") if "Events" in name else LAMBDA
+        namespace, key, named = of
+        point = {
+            "MetricName": name,
+            "Dimensions": [{"Name": key, "Value": named}],
+            "Timestamp": NOW - timedelta(minutes=minutes_ago),
+            "Value": value,
+        }
+        cloud.cloudwatch.put_metric_data(Namespace=f"AWS/{namespace}", MetricData=[point])
+    head, _, says = because(cloud.cloudwatch, SILENCE, "letters", NOW).says().partition(": ")
+    assert head == "deadletter-orders-redrive has left no record for 7 min"
+    assert says.startswith(why)

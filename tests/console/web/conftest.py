@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlencode
 
 import pytest
+
 from console.operations import aws
 from console.operations.audit_lines import BY_PAGE
 from console.operations.session import Session

@@ -62,9 +62,7 @@ def test_without_a_reason_nothing_is_done_and_the_plan_stays(
     assert browser.post(do, reason="now with one").status == 200
 
 
-def test_a_retry_names_its_count_and_leads_to_its_run(
-    orders: Cloud, opened: Opened
-) -> None:
+def test_a_retry_names_its_count_and_leads_to_its_run(orders: Cloud, opened: Opened) -> None:
     ids = [orders.park("orders", "POISON", origin=f"first-{number}") for number in range(3)]
     browser = opened(acts=True)
     plan = browser.post("plan/retry", pipeline="orders", places="parked", everything="on")
@@ -76,9 +74,7 @@ def test_a_retry_names_its_count_and_leads_to_its_run(
     assert browser.get(done.headers["location"].removeprefix(browser.guard.root)).status == 200
 
 
-def test_a_message_is_edited_before_it_is_sent(
-    orders: Cloud, opened: Opened
-) -> None:
+def test_a_message_is_edited_before_it_is_sent(orders: Cloud, opened: Opened) -> None:
     orders.park("orders", "POISON", json.dumps({"price": 0}), origin="first-1")
     browser = opened(acts=True)
     choice = {"pipeline": "orders", "places": "parked", "everything": "on", "edit": "on"}

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import BrowserContext, Page, Playwright, sync_playwright
 from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import BrowserContext, Page, Playwright, sync_playwright
 
 from console.operations import aws
 from console.operations.audit_lines import BY_PAGE
@@ -101,9 +101,7 @@ def app(cloud: Cloud, functions: FakeLambda) -> dict[str, str]:
 
 
 @pytest.fixture
-def tab(
-    app: dict[str, str], chromium: Chromium, request: pytest.FixtureRequest
-) -> Iterator[Seen]:
+def tab(app: dict[str, str], chromium: Chromium, request: pytest.FixtureRequest) -> Iterator[Seen]:
     """The page, opened by its address; a test may ask for another scheme and width."""
     options: dict[str, Any] = getattr(request, "param", {})
     numbers = iter(range(9))
@@ -178,9 +176,7 @@ def test_each_screen_fits_is_silent_and_asks_nobody_else(
     assert [url for url in tab.asked if not url.startswith(home)] == []
 
 
-def test_a_message_is_found_edited_and_sent_again_by_clicks(
-    app: dict[str, str], tab: Seen
-) -> None:
+def test_a_message_is_found_edited_and_sent_again_by_clicks(app: dict[str, str], tab: Seen) -> None:
     tab.open()
     tab.page.get_by_placeholder("ID, or tenant=cedar").fill(app["order"])
     tab.page.keyboard.press("Enter")
@@ -224,7 +220,7 @@ def elsewhere() -> Iterator[Callable[[str], str]]:
     pages: dict[str, bytes] = {}
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the base class's name
+        def do_GET(self) -> None:
             self.send_response(200)
             self.send_header("content-type", "text/html")
             self.end_headers()
@@ -256,7 +252,9 @@ def test_a_page_of_another_port_reads_frames_and_sends_nothing(
             <input name=expires value=2h></form><iframe src="{home}"></iframe>"""
         )
     )
-    read = """(url) => fetch(url, {credentials: "include"}).then((a) => a.text(), () => "refused")"""
+    read = (
+        """(url) => fetch(url, {credentials: "include"}).then((a) => a.text(), () => "refused")"""
+    )
     assert tab.page.evaluate(read, home) == "refused"
     assert not any(frame.url.startswith(home) for frame in tab.page.frames[1:])
     tab.page.evaluate("document.getElementById('f').submit()")
@@ -264,9 +262,7 @@ def test_a_page_of_another_port_reads_frames_and_sends_nothing(
     assert tab.page.inner_text("body") == "Another page has asked for this."
 
 
-def test_the_address_that_was_opened_opens_nothing_more(
-    tab: Seen, chromium: Chromium
-) -> None:
+def test_the_address_that_was_opened_opens_nothing_more(tab: Seen, chromium: Chromium) -> None:
     context = chromium.new_context()
     stranger = _seen(context, tab.guard)
     stranger.page.goto(tab.guard.address.rpartition("=")[0] + "=secret-3")

@@ -174,9 +174,7 @@ def test_a_form_without_the_pages_word_is_refused(cloud: Cloud, opened: Opened) 
             assert (answer.status, "Another page" in answer.text) == (403, True), path
 
 
-def test_each_answer_is_sealed_and_runs_no_script_but_its_own(
-    cloud: Cloud, opened: Opened
-) -> None:
+def test_each_answer_is_sealed_and_runs_no_script_but_its_own(cloud: Cloud, opened: Opened) -> None:
     cloud.deploy("orders")
     browser = opened(acts=True)
     for path in ("", "find", "runs", "form/rules-add", "static/page.js", "nothing"):
@@ -189,7 +187,9 @@ def test_each_answer_is_sealed_and_runs_no_script_but_its_own(
     assert policy.startswith("default-src 'none'")
 
 
-HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}javascript:\u202e\x1b[2J"
+HOSTILE = (
+    "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}javascript:\u202e\x1b[2J"
+)
 
 
 def test_no_template_lets_a_text_be_a_part_of_the_page() -> None:
@@ -201,7 +201,7 @@ def test_no_template_lets_a_text_be_a_part_of_the_page() -> None:
 
 def test_what_a_message_says_is_shown_as_text(cloud: Cloud, opened: Opened) -> None:
     cloud.deploy("orders", context=("tenantId",), settings={"consumer_library": True})
-    id_ = cloud.letter(json.dumps({"x": HOSTILE}), **{"note": HOSTILE.replace("\x1b", "")})
+    id_ = cloud.letter(json.dumps({"x": HOSTILE}), note=HOSTILE.replace("\x1b", ""))
     from deadletter.failure.ledger import AboutLetter
 
     about = AboutLetter({"tenantId": HOSTILE}, endpoint=HOSTILE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 import time
 from collections.abc import Callable
 
@@ -13,7 +12,7 @@ import pytest
 from console.cli import output
 from console.web.screens import Screens
 from deadletter.failure.failure import Blame
-from tests.console.conftest import Cloud, Dlq, FakeLambda
+from tests.console.conftest import Cloud, Dlq
 from tests.console.web.conftest import Browser
 from tests.each_row import each_row
 
