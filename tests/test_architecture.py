@@ -63,6 +63,7 @@ MAY_IMPORT = {
     "tools/scan": {"tools", "infra", "aws_cdk", "cdk_nag", "parliament"},
     "console": {"console", "deadletter", "boto3", "botocore", "jmespath", "rich", "typer"},
     "console/operations": {"console", "deadletter", "boto3", "botocore", "jmespath"},
+    "console/web": {"console", "deadletter", "jinja2", "markupsafe", "starlette", "uvicorn"},
     "sandbox": {
         "sandbox",
         "deadletter",
@@ -95,6 +96,7 @@ FLOORS = (
     {"deadletter.aws.wiring.parts"},
     {"deadletter.aws.wiring"},
     {"deadletter.consumer", "handlers", "console.operations"},
+    {"console.web"},
     {"console.cli", "deadletter.testing"},
     # Its demo models other tools on the fakes.
     {"sandbox"},
@@ -542,6 +544,9 @@ FAULTS: list[tuple[Check, str, str]] = [
     (upstairs, LIBRARY_EDGE, "from deadletter.testing.fakes import MemorySqs"),
     (upstairs, "console/operations/x.py", "from console.cli import output"),
     (upstairs, "console/operations/x.py", "from ..cli import output"),
+    (upstairs, "console/operations/x.py", "from ..web import page"),
+    (upstairs, "console/web/x.py", "from ..cli import output"),
+    (out_of_bounds, "console/cli/x.py", "import starlette"),
     (upstairs, "console/cli/x.py", "from deadletter.testing.fakes import MemorySqs"),
     (out_of_bounds, "sandbox/x.py", "from console.operations import app"),
     (loose_modules, "lambdas/deadletter/x.py", ""),

@@ -48,14 +48,23 @@ def budgets() -> list[Budget]:
         for command in commands
         for param in command.params
     )
-    console = list((ROOT / "console").rglob("*.py"))
+    web = ROOT / "console" / "web"
+    console = [path for path in (ROOT / "console").rglob("*.py") if web not in path.parents]
+    tests = tests_of("console") - tests_of("console/web")
     pages = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "adr"]
     return [
-        Budget("commands", len(commands), 34, 34),
-        Budget("option slots", slots, 117, 125),
-        Budget("console, code lines", code_lines_of(console), 18_610, 10_000),
-        Budget("console, modules", len(console), 115, 75),
-        Budget("console, code lines of tests", tests_of("console"), 10_520, 6_500),
+        # With `ui`; what the page draws is `flow`.
+        Budget("commands", len(commands), 35, 34),
+        Budget("option slots", slots, 120, 125),
+        # And what the page shares: its command, three hours of figures, the line that is typed.
+        Budget("console, code lines", code_lines_of(console), 18_760, 10_000),
+        Budget("console, modules", len(console), 116, 75),
+        Budget("console, code lines of tests", tests, 10_520, 6_500),
+        Budget("page, code lines", code_lines_of(web.rglob("*.py")), 580, 700),
+        *(
+            Budget(f"page, lines of {kind}", lines_of(web.rglob(f"*.{kind}")), most, goal)
+            for kind, most, goal in (("html", 460, 900), ("css", 112, 300), ("js", 38, 80))
+        ),
         Budget("words of docs, apart from decisions", words_of(pages), 110_910, 55_000),
     ]
 
@@ -75,6 +84,11 @@ def leaves(command: Any) -> Iterator[Any]:
 def tests_of(folder: str) -> int:
     """Code lines of a folder of tests."""
     return code_lines_of((ROOT / "tests" / folder).rglob("*.py"))
+
+
+def lines_of(paths: Iterable[Path]) -> int:
+    """Lines of these files that are not blank."""
+    return sum(bool(line.strip()) for path in paths for line in path.read_text().splitlines())
 
 
 def code_lines_of(paths: Iterable[Path]) -> int:

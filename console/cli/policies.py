@@ -37,8 +37,8 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "restore": (BODIES, DISCARDER),
     "forget": (BODIES, DISCARDER),
 }
-NONE = {"init", "help"}
-"""Commands that ask nothing of AWS, or that come before the app."""
+NONE = {"init", "help", "ui"}
+"""Commands that ask nothing of AWS, that come before the app, or that ask by other verbs."""
 
 
 _LOOK = (

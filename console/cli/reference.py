@@ -12,6 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperGroup
 
+from ..operations.answer import Answer
 from .command import SHARED_TITLE
 from .main import app
 
@@ -74,10 +75,10 @@ rules on messages: `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `s3:GetO
 The options under `dlq` may stand before or after every command, and `--pipeline` those of commands
 about pipelines; the pages of the commands below leave them out.
 
-The keys of its JSON follow each command, and `schema` is the version of all answers: keys are only
-added, and if one ever changes its meaning, that number grows. `--jsonl` prints the rows of the
-answer's first list, one a line. Times are
-ISO 8601 in UTC, durations are seconds, sizes are bytes."""
+The keys of its JSON follow each command, behind `account`, `region` and `app`, and `schema` is the
+version of all answers: keys are only added, and if one ever changes its meaning, that number grows.
+`--jsonl` prints the rows of the answer's first list, one a line. Times are ISO 8601 in UTC,
+durations are seconds, sizes are bytes."""
 
 
 def reference() -> str:
@@ -143,9 +144,12 @@ def _keys_table(answer: type) -> Iterator[str]:
 
 
 def keys(answer: type, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Path, type and meaning of each key below a dataclass."""
+    """Path, type and meaning of each key below a dataclass, but where the answer was read."""
     hints = get_type_hints(answer, include_extras=True)
+    where = {key.name for key in fields(Answer)} if issubclass(answer, Answer) else set[str]()
     for key in fields(answer):
+        if key.name in where:
+            continue
         hint, says = get_args(hints[key.name])
         path, kind, below = _shape(hint)
         full = f"{prefix}{key.name}{path}"

@@ -74,11 +74,7 @@ def ui(
 
 
 def _says(address: str, *, act: bool) -> Iterator[Block]:
-    may = (
-        "It may change something: each change asks first."
-        if act
-        else "It only reads; --act lets it act."
-    )
+    may = "It may act, and asks first." if act else "It only reads; --act lets it act."
     yield line(f"The page is open until Ctrl-C. {may}")
     yield Line((address,), typed=True)
 

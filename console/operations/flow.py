@@ -122,10 +122,10 @@ def drawn(session: Session, now: status.AppStatus) -> Flow:
         pipelines = app.select(names) if names else ()
         recent = recently(session.aws.cloudwatch, app, pipelines, now.at)
     except Exception as error:
-        problem = explain(error)
-        if problem is None:
+        refused = explain(error)
+        if refused is None:
             raise
-        unread.append(f"the figures could not be read: {problem.says}")
+        unread.append(f"the figures could not be read: {refused.says}")
     return Flow(**session.place, at=now.at, nodes=nodes, edges=edges, recent=recent, unread=unread)
 
 

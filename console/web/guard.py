@@ -48,7 +48,7 @@ HEADERS: Mapping[str, str] = {
 
 
 @dataclass
-class Guard:
+class PageGuard:
     """The secrets of one page, and whether they were shown; times are seconds of `clock`.
 
     `secret` makes a new secret, safe in a URL. `port` is known once the page listens.
@@ -136,7 +136,7 @@ class Guard:
 class Guarded:
     """The page behind its guard: what is refused never reaches it."""
 
-    def __init__(self, page: Asgi, guard: Guard) -> None:
+    def __init__(self, page: Asgi, guard: PageGuard) -> None:
         self._page, self._guard = page, guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -18,7 +18,6 @@ from ..operations import (
     flow,
     groups,
     rules,
-    run_verbs,
     show,
     status,
 )
@@ -26,11 +25,13 @@ from ..operations import (
     list as listing,
 )
 from ..operations.aws import explain
+from ..operations.grouping import By
 from ..operations.problem import Cause, Denied, Problem
+from ..operations.replay_runs import list_runs
 from ..operations.session import Session
 from ..operations.verbs import typed_line
 from .acts import ACTS, Plans, asked_of, facts_of, runs_of
-from .guard import Guard
+from .guard import PageGuard
 from .page import render
 
 SHARED_SECONDS = 5.0
@@ -45,7 +46,7 @@ _STATUS = {Cause.ABSENT: 404, Cause.INPUT: 400}
 class Screens:
     """The routes of the page. With `acts` a person may change something."""
 
-    def __init__(self, session: Session, guard: Guard, *, acts: bool) -> None:
+    def __init__(self, session: Session, guard: PageGuard, *, acts: bool) -> None:
         self._session, self._guard = session, guard
         self._plans = Plans(session) if acts else None
         self._lock = Lock()
@@ -92,12 +93,12 @@ class Screens:
     def causes(self, request: Request) -> Response:
         asked = groups.GroupsRequest(
             pipeline=request.query_params.get("pipeline"),
-            by=_by(request.query_params.get("by") or groups.By.CAUSE),
+            by=_by(request.query_params.get("by") or By.CAUSE),
         )
-        answer = groups.VERB.read(self._session, asked)
+        answer = groups.read(self._session, asked)
         names = [each.name for each in self._session.app().pipelines]
         command = typed_line("groups", groups.VERB, asked)
-        return self._page(request, "causes.html", command, answer, names=names, bys=list(groups.By))
+        return self._page(request, "causes.html", command, answer, names=names, bys=list(By))
 
     def cause(self, request: Request) -> Response:
         id_ = request.path_params["id"]
@@ -115,10 +116,9 @@ class Screens:
         return self._found(request, look=True)
 
     def _found(self, request: Request, *, look: bool) -> Response:
-        asked, given = self._choice(request)
-        number = max(
-            1, int(given) if (given := request.query_params.get("page", "1")).isdigit() else 1
-        )
+        asked = self._choice(request)
+        given = request.query_params.get("page", "")
+        number = max(1, int(given)) if given.isascii() and given.isdigit() else 1
         asked = replace(asked, look=look, limit=min(10_000, ROWS * number))
         is_asked = bool(asked.ids or asked.terms or asked.places)
         answer = listing.read(self._session, asked) if is_asked or look else None
@@ -129,19 +129,18 @@ class Screens:
             places=listing_places(),
         )  # fmt: skip
 
-    def _choice(self, request: Request) -> tuple[listing.ListRequest, str]:
+    def _choice(self, request: Request) -> listing.ListRequest:
         """What the box and the chips say: words with an operator are terms, others ids."""
         params = request.query_params
         words = params.get("q", "").split()
         terms = [word for word in words if any(sign in word for sign in "=<>~")]
         ids = [word for word in words if word not in terms]
-        asked = listing.ListRequest(
-            ids=tuple((*params.getlist("id"), *ids)),
+        return listing.ListRequest(
+            ids=(*params.getlist("id"), *ids),
             pipelines=tuple(params.getlist("p")),
             places=tuple(filter(None, params.getlist("in"))),
-            terms=tuple((*params.getlist("f"), *terms)),
+            terms=(*params.getlist("f"), *terms),
         )
-        return asked, params.get("q", "")
 
     def message(self, request: Request) -> Response:
         return self._message(request, body=False)
@@ -161,7 +160,7 @@ class Screens:
         return self._page(request, "message.html", command, answer)
 
     def runs(self, request: Request) -> Response:
-        answer = run_verbs.LIST.read(self._session, run_verbs.RunsRequest())
+        answer = list_runs(self._session, ())
         return self._page(
             request,
             "runs.html",
@@ -169,7 +168,7 @@ class Screens:
             answer,
             rules=rules.list_rules(self._session, rules.RulesRequest()),
             circuits=circuits.list_circuits(self._session, ()),
-            trail=audit_trail.VERB.read(self._session, audit_trail.AuditRequest(limit=20)),
+            trail=audit_trail.read(self._session, audit_trail.AuditRequest(limit=20)),
         )
 
     def run(self, request: Request) -> Response:
@@ -181,9 +180,8 @@ class Screens:
 
     def form(self, request: Request) -> Response:
         words = self._act(request)
-        given = {
-            name: "\n".join(request.query_params.getlist(name)) for name in request.query_params
-        }
+        params = request.query_params
+        given = {name: "\n".join(params.getlist(name)) for name in params}
         return self._page(
             request, "form.html", f"dlq {words} --help", None, words=words,
             fields=asked_of(ACTS[words]), given=given, about=ACTS[words].help,
@@ -195,9 +193,7 @@ class Screens:
         words = self._act(request)
         name, kept = self._plans.prepare(words, form)
         command = typed_line(words, kept.verb, kept.request)
-        fields = [
-            (key, value) for key, value in form.multi_items() if key not in ("form", "document")
-        ]
+        fields = [each for each in form.multi_items() if each[0] not in ("form", "document")]
         return self._page(request, "plan.html", command, None, name=name, kept=kept, fields=fields)
 
     def do(self, request: Request) -> Response:
@@ -268,10 +264,10 @@ class Screens:
         return endpoint
 
 
-def _by(text: str) -> groups.By:
-    if text not in list(groups.By):
-        raise Problem(f"{text!r} is nothing to group by: {', '.join(groups.By)}.", Cause.INPUT)
-    return groups.By(text)
+def _by(text: str) -> By:
+    if text not in list(By):
+        raise Problem(f"{text!r} is nothing to group by: {', '.join(By)}.", Cause.INPUT)
+    return By(text)
 
 
 def listing_places() -> Sequence[str]:

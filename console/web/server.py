@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
-from .guard import ENTER, Guard, Guarded
+from .guard import ENTER, Guarded, PageGuard
 from .page import render
 from .screens import Screens
 
@@ -28,7 +28,7 @@ _STATIC = Path(__file__).parent / "static"
 _EVERY = 5.0
 
 
-def page_of(session: Session, guard: Guard, *, acts: bool) -> Guarded:
+def page_of(session: Session, guard: PageGuard, *, acts: bool) -> Guarded:
     """The page as an ASGI application, behind its guard."""
 
     async def enter(request: Request) -> Response:
@@ -51,7 +51,7 @@ def serve(session: Session, *, acts: bool, port: int, opened: Callable[[str], No
 
     Port 0 is any that is free. Raises Problem if the port is taken.
     """
-    guard = Guard(secret=lambda: secrets.token_urlsafe(32), clock=time.monotonic)
+    guard = PageGuard(secret=lambda: secrets.token_urlsafe(32), clock=time.monotonic)
     listening = _sockets(port)
     guard.port = listening[0].getsockname()[1]
     app = page_of(session, guard, acts=acts)

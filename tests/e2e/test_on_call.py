@@ -347,6 +347,8 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("retry", "--auto", *PIPELINE, *DECIDED),
     ],
     "dlq help": [("help", "policies")],
+    # It ends by Ctrl-C alone; tests/console/web opens it.
+    "dlq ui": [("ui", "--help")],
     "dlq init": [("init", "--file", "{folder}/cdk.json")],
 }
 

@@ -482,6 +482,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     },
     # It comes before anything is deployed: see OF_THE_ACCOUNT.
     "dlq init": {},
+    # Each of its screens takes what its verb takes.
+    "dlq ui": {},
     # A queue by its name needs credentials of your own: see OF_THE_ACCOUNT. With --removal it reads
     # the status, and it publishes with --send-page alone.
     "dlq doctor": {

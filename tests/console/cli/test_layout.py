@@ -119,7 +119,8 @@ class Longest(Random):
         return self.sample(LONGEST, 2)
 
 
-VIEWS = {path: entry.callback.__wrapped__.__wrapped__ for path, entry in commands().items()}
+CALLED = {path: entry.callback.__wrapped__.__wrapped__ for path, entry in commands().items()}
+VIEWS = {path: view for path, view in CALLED.items() if hasattr(view, "verb")}
 
 SUGGESTED = re.compile(rf"\b(dlq ({'|'.join(main.COMMANDS)})\b|(aws|npx|cdk) [a-z0-9-]+ [a-z-])")
 

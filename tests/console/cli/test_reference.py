@@ -159,6 +159,9 @@ def paths(value: Any, prefix: str = "") -> set[str]:
     return key_paths
 
 
+PARTS_OF_STATUS = ("pipelines[].parking", "pipelines[].dedicated")
+
+
 def test_every_key_of_a_real_answer_is_documented(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", dedicated=["tenant-a"])
     cloud.park("orders", "POISON")
@@ -170,6 +173,6 @@ def test_every_key_of_a_real_answer_is_documented(cloud: Any, dlq: Any) -> None:
         real = {
             key.replace(".default", ".<id>").replace(".tenant-a", ".<id>") for key in paths(answer)
         }
-        of_all = {"schema", "pipelines[].parking", "pipelines[].dedicated"}
+        of_all = {"schema", "account", "region", "app", *PARTS_OF_STATUS}
         # A list that is null has no rows.
         assert {key for key in real - of_all if f"{key}[]" not in documented} <= documented

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from console.operations import aws
 from console.operations.audit_lines import BY_PAGE
 from console.operations.session import Session
-from console.web.guard import Asgi, Guard
+from console.web.guard import Asgi, PageGuard
 from console.web.server import page_of
 from tests.console.conftest import REGION, Cloud
 
@@ -66,7 +66,7 @@ def asked(page: Asgi, method: str, target: str, headers: dict[str, str], body: b
 class Browser:
     """A browser that has opened the page."""
 
-    guard: Guard
+    guard: PageGuard
     page: Asgi
     session: Session
     headers: dict[str, str] = field(default_factory=dict)
@@ -109,12 +109,12 @@ def ticking() -> Ticking:
 
 
 @pytest.fixture
-def opened(cloud: Cloud, ticking: Ticking) -> Iterator[Callable[..., Browser]]:
+def opened(cloud: Cloud, ticking: Ticking) -> Callable[..., Browser]:
     """Opens the page, as `dlq ui` and a browser do."""
     numbers = count()
 
     def open_(*, acts: bool = False, enters: bool = True) -> Browser:
-        guard = Guard(secret=lambda: f"secret-{next(numbers)}", clock=ticking, port=PORT)
+        guard = PageGuard(secret=lambda: f"secret-{next(numbers)}", clock=ticking, port=PORT)
         session = Session(lambda: aws.connect(None, REGION), "deadletter", time.time, via=BY_PAGE)
         browser = Browser(guard, page_of(session, guard, acts=acts), session)
         if enters:
@@ -123,4 +123,4 @@ def opened(cloud: Cloud, ticking: Ticking) -> Iterator[Callable[..., Browser]]:
             browser.headers["cookie"] = answer.headers["set-cookie"].partition(";")[0]
         return browser
 
-    yield open_
+    return open_

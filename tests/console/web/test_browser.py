@@ -22,7 +22,7 @@ from playwright.sync_api import BrowserContext, Page, Playwright, sync_playwrigh
 from console.operations import aws
 from console.operations.audit_lines import BY_PAGE
 from console.operations.session import Session
-from console.web.guard import Guard
+from console.web.guard import PageGuard
 from console.web.server import page_of
 from deadletter.circuit.state import State
 from deadletter.failure.failure import Blame
@@ -34,7 +34,6 @@ pytestmark = needs_chromium
 
 ROOT = Path(__file__).parents[3]
 
-# Tests of the page need it alone: npm ci installs it.
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 
 PICTURES = ROOT / "build" / "ui"
@@ -48,7 +47,7 @@ class Seen:
     """A tab, and what it said: errors of its console, and addresses that it asked for."""
 
     page: Page
-    guard: Guard
+    guard: PageGuard
     errors: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
@@ -105,7 +104,7 @@ def tab(app: dict[str, str], chromium: Chromium, request: pytest.FixtureRequest)
     """The page, opened by its address; a test may ask for another scheme and width."""
     options: dict[str, Any] = getattr(request, "param", {})
     numbers = iter(range(9))
-    guard = Guard(secret=lambda: f"secret-{next(numbers)}", clock=time.monotonic)
+    guard = PageGuard(secret=lambda: f"secret-{next(numbers)}", clock=time.monotonic)
     listening = socket.create_server(("127.0.0.1", 0))
     guard.port = listening.getsockname()[1]
     session = Session(lambda: aws.connect(None, REGION), "deadletter", time.time, via=BY_PAGE)
@@ -127,7 +126,7 @@ def tab(app: dict[str, str], chromium: Chromium, request: pytest.FixtureRequest)
     thread.join()
 
 
-def _seen(context: BrowserContext, guard: Guard) -> Seen:
+def _seen(context: BrowserContext, guard: PageGuard) -> Seen:
     seen = Seen(context.new_page(), guard)
     seen.page.on("console", lambda said: seen.errors.append(said.text))
     seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
@@ -147,6 +146,7 @@ def screens(app: dict[str, str]) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow_because("Chromium draws seven screens, and each is judged")
 @pytest.mark.parametrize(
     ("tab", "name"),
     [
@@ -165,12 +165,11 @@ def test_each_screen_fits_is_silent_and_asks_nobody_else(
         tab.page.screenshot(path=PICTURES / f"{screen}-{name}.png", full_page=True)
         width = tab.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert width <= 0, f"{screen} is {width} pixels too wide"
-        if AXE.exists():
-            # By the DevTools, which the page's policy does not bind.
-            tab.page.evaluate(AXE.read_text())
-            found = tab.page.evaluate("axe.run().then((done) => done.violations)")
-            faults = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
-            assert faults == [], screen
+        # By the DevTools, which the page's policy does not bind.
+        tab.page.evaluate(AXE.read_text())
+        found = tab.page.evaluate("axe.run().then((done) => done.violations)")
+        faults = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
+        assert faults == [], screen
     assert tab.errors == []
     home = f"http://127.0.0.1:{tab.guard.port}{tab.guard.root}"
     assert [url for url in tab.asked if not url.startswith(home)] == []
@@ -226,7 +225,7 @@ def elsewhere() -> Iterator[Callable[[str], str]]:
             self.end_headers()
             self.wfile.write(pages.get(self.path, b""))
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, *_: object) -> None:
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

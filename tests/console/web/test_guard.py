@@ -20,8 +20,9 @@ from console.web.guard import (
     LONGEST_SECONDS,
     MOST_BYTES,
     TOKEN_SECONDS,
-    Guard,
+    PageGuard,
 )
+from deadletter.failure.ledger import AboutLetter
 from tests.console.conftest import Cloud
 from tests.console.web.conftest import HOST, ORIGIN, PORT, Browser, Ticking, asked
 from tests.each_row import each_row
@@ -33,12 +34,12 @@ FORM = {**OWN, "origin": ORIGIN, "content-length": "10"}
 
 
 @pytest.fixture
-def guard(ticking: Ticking) -> Guard:
+def guard(ticking: Ticking) -> PageGuard:
     numbers = iter(range(9))
-    return Guard(secret=lambda: f"secret-{next(numbers)}", clock=ticking, port=PORT)
+    return PageGuard(secret=lambda: f"secret-{next(numbers)}", clock=ticking, port=PORT)
 
 
-def entered(guard: Guard) -> str:
+def entered(guard: PageGuard) -> str:
     cookie = guard.entered(guard.address.rpartition("=")[2])
     assert cookie is not None
     return cookie
@@ -93,7 +94,7 @@ def entered(guard: Guard) -> str:
     ],
 )
 def test_what_is_not_this_pages_own_is_refused(
-    guard: Guard, method: str, path: str, changes: dict[str, str]
+    guard: PageGuard, method: str, path: str, changes: dict[str, str]
 ) -> None:
     guard.entered(guard.address.rpartition("=")[2])
     own = {**(FORM if method == "POST" else OWN), "cookie": f"{COOKIE}=secret-2"}
@@ -117,13 +118,13 @@ def test_what_is_not_this_pages_own_is_refused(
     ],
 )
 def test_what_is_this_pages_own_is_served(
-    guard: Guard, method: str, changes: dict[str, str]
+    guard: PageGuard, method: str, changes: dict[str, str]
 ) -> None:
     own = {**(FORM if method == "POST" else OWN), "cookie": f"{COOKIE}=secret-2", **changes}
     assert guard.refusal(method, guard.root, own) is None
 
 
-def test_the_address_opens_the_page_once_and_in_time(guard: Guard, ticking: Ticking) -> None:
+def test_the_address_opens_the_page_once_and_in_time(guard: PageGuard, ticking: Ticking) -> None:
     assert guard.entered("guessed") is None
     assert guard.entered("") is None
     cookie = entered(guard)
@@ -133,12 +134,12 @@ def test_the_address_opens_the_page_once_and_in_time(guard: Guard, ticking: Tick
     assert guard.entered("secret-3") is None
 
 
-def test_the_address_is_too_old_after_a_minute(guard: Guard, ticking: Ticking) -> None:
+def test_the_address_is_too_old_after_a_minute(guard: PageGuard, ticking: Ticking) -> None:
     ticking.now += TOKEN_SECONDS + 1
     assert guard.entered(guard.address.rpartition("=")[2]) is None
 
 
-def test_the_page_ends_without_a_tab_and_after_its_time(guard: Guard, ticking: Ticking) -> None:
+def test_the_page_ends_without_a_tab_and_after_its_time(guard: PageGuard, ticking: Ticking) -> None:
     own = {**OWN, "cookie": f"{COOKIE}=secret-2"}
     began = ticking.now
     ticking.now = began + IDLE_SECONDS
@@ -187,9 +188,7 @@ def test_each_answer_is_sealed_and_runs_no_script_but_its_own(cloud: Cloud, open
     assert policy.startswith("default-src 'none'")
 
 
-HOSTILE = (
-    "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}javascript:\u202e\x1b[2J"
-)
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\x1b[2J"
 
 
 def test_no_template_lets_a_text_be_a_part_of_the_page() -> None:
@@ -202,8 +201,6 @@ def test_no_template_lets_a_text_be_a_part_of_the_page() -> None:
 def test_what_a_message_says_is_shown_as_text(cloud: Cloud, opened: Opened) -> None:
     cloud.deploy("orders", context=("tenantId",), settings={"consumer_library": True})
     id_ = cloud.letter(json.dumps({"x": HOSTILE}), note=HOSTILE.replace("\x1b", ""))
-    from deadletter.failure.ledger import AboutLetter
-
     about = AboutLetter({"tenantId": HOSTILE}, endpoint=HOSTILE)
     facts = {"error_type": HOSTILE, "message": HOSTILE, "fingerprint": "f" * 16, "place": HOSTILE}
     cloud.failed("orders", id_, about, **facts)
@@ -218,7 +215,6 @@ def test_what_a_message_says_is_shown_as_text(cloud: Cloud, opened: Opened) -> N
         assert "<img" not in answer.text
         assert "\u202e" not in answer.text
         assert "\x1b" not in answer.text
-        assert "49" not in re.findall(r"\{\{[^}]*\}\}|49", answer.text) or True
     shown = html.unescape("".join(answer.text for answer in pages))
     assert "<script>alert(1)</script>" in shown
     assert "{{ 7*7 }}" in shown
