@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -208,6 +209,9 @@ MOST_TRIES = 3
 """Tries of one step by an execution, which is lost then: the watch starts the next."""
 
 FUNCTION_LIFE = 900.0
+
+# Seconds that a batch may go by a circuit that has closed since.
+OPEN_FOR_A_BATCH = 60.0
 """Seconds that the function `replay` may run; a step of work is much shorter."""
 
 HEALING = 3_600.0
@@ -235,6 +239,7 @@ class ReplaySimulation(Simulation):
         self.plans: list[ReplayPlan] = []
         self._end = START + WEATHER
         self.started: set[str] = set()
+        self._is_open, self._closed_at = False, -math.inf
         self.running: set[str] = set()
         self.answered: set[str] = set()
         dynamodb: Any = self.stage.dynamodb
@@ -538,7 +543,7 @@ class ReplaySimulation(Simulation):
                 place = 50 + number
                 self._put(f"late{place}", place)
             case "flip":
-                self.stage.set_circuit("OPEN" if number % 2 else "CLOSED")
+                self._set_circuit("OPEN" if number % 2 else "CLOSED")
             case "another":
                 self._start()
             case "start again":
@@ -710,6 +715,12 @@ class ReplaySimulation(Simulation):
         number = len(self.started)
         self.scheduler.add(lambda: self._execute(run.id, f"replay{number}", run.execution))
 
+    def _set_circuit(self, state: str) -> None:
+        self.stage.set_circuit(state)
+        if state == "CLOSED":
+            self._closed_at = self.scheduler.now
+        self._is_open = state == "OPEN"
+
     # Consumers
 
     def _handle(self, process: Process, letter: Letter) -> None:
@@ -719,8 +730,11 @@ class ReplaySimulation(Simulation):
         life = self._lives[uid] = self._lives.get(uid, -1) + 1
         sent = letter.attributes.get(stamps.NAME)
         mark = None if sent is None else stamps.parse(sent.value)
-        self.witness.tried.add((uid, 0 if mark is None else mark.attempt))
         self.scheduler.wait(process, self._random.random())
+        # A failure while the circuit was open, or may not have been read, is the dependency's.
+        is_closed = not self._is_open and self.scheduler.now > self._closed_at + OPEN_FOR_A_BATCH
+        if is_closed and not process.faults:
+            self.witness.tried.add((uid, 0 if mark is None else mark.attempt))
         self._judge(uid, letter.body)
         if uid.startswith("poison"):
             raise ArithmeticError("always the same")
@@ -744,7 +758,7 @@ class ReplaySimulation(Simulation):
         """Faults cease, the circuit is closed, held runs are resumed: everything must end."""
         self._healing = True
         self._end = self.scheduler.now + HEALING
-        self.stage.set_circuit("CLOSED")
+        self._set_circuit("CLOSED")
         self.scheduler.add(self._watch())
         if not self._is_repeated:
             self.scheduler.add(self._repeat_once_ended())
