@@ -91,12 +91,13 @@ class Screens:
         return self._page(request, "now.html", "dlq status", answer, drawn=drawn)
 
     def causes(self, request: Request) -> Response:
+        names = [each.name for each in self._session.app().pipelines]
         asked = groups.GroupsRequest(
-            pipeline=request.query_params.get("pipeline"),
+            # One pipeline has its index of causes: the first, until a person chooses.
+            pipeline=request.query_params.get("pipeline") or next(iter(names), None),
             by=_by(request.query_params.get("by") or By.CAUSE),
         )
         answer = groups.read(self._session, asked)
-        names = [each.name for each in self._session.app().pipelines]
         command = typed_line("groups", groups.VERB, asked)
         return self._page(request, "causes.html", command, answer, names=names, bys=list(By))
 

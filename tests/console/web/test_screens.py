@@ -38,8 +38,8 @@ def failed(cloud: Cloud) -> str:
     ("path", "shows"),
     [
         ("", ["Nothing needs a person", "orders", "main queue", "arrived", "dlq status"]),
-        ("causes", ["1 message in 1 group", "HTTPError 503", "f503f503", "dlq groups"]),
-        ("causes?by=tenant", ["unknown", "dlq groups --by tenant"]),
+        ("causes", ["1 message in 1 group", "HTTPError 503", "f503f503", "dlq groups orders"]),
+        ("causes?by=tenant", ["unknown", "dlq groups orders --by tenant"]),
         ("causes/f503f503", ["HTTPError 503", "dlq circuit list", "dlq show cause:f503f503"]),
         ("find", ["Type an ID"]),
         ("find?q=cause%3Df503f503", ["1 message", "503", "dlq list -f cause=f503f503"]),
@@ -77,6 +77,15 @@ def test_what_is_not_there_is_said_in_a_sentence(
 ) -> None:
     answer = opened().get(path)
     assert (answer.status, says in html.unescape(answer.text)) == (status, True), answer.text
+
+
+def test_each_screen_is_shown_where_there_are_several_pipelines(
+    failed: str, cloud: Cloud, opened: Opened
+) -> None:
+    cloud.deploy("bills", "orders")
+    browser = opened(acts=True)
+    for path in ("", "causes", "causes/f503f503", "find?q=status%3E499", f"m/{failed}", "runs"):
+        assert browser.get(path).status == 200, path
 
 
 def test_what_the_page_reads_is_what_the_command_answers(
