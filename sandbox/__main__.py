@@ -163,12 +163,12 @@ def tries(pipeline: str, *, letters: int) -> list[str]:
     """Three commands that show something."""
     if letters:
         return [
-            "dlq status                 # what needs attention, first",
+            "dlq ui --act               # a page: what needs a person, and why",
             f"dlq groups {pipeline:<16}# why the messages failed, and what to type",
             "dlq retry --auto --dry-run  # which would go where, when and why",
         ]
     return [
-        "dlq status                 # what needs attention, first",
+        "dlq ui --act               # a page: what needs a person, and why",
         f"dlq show {pipeline:<18}# the policy in force",
         f"aws sqs list-queues {V1}",
     ]
