@@ -256,7 +256,7 @@ def test_the_wheel_asks_for_ranges(wheel: Path) -> None:
     open_ended = [str(each) for each in asked if not {"<", ">="} & set(operators(each))]
     assert (pinned, open_ended) == ([], [])
     extras = {str(each.marker).split()[-1].strip("'\"") for each in asked if each.marker}
-    assert extras == {"cdk", "cli", "powertools", "testing"}
+    assert extras == {"cdk", "cli", "powertools", "testing", "ui"}
 
 
 def operators(asked: Requirement) -> list[str]:

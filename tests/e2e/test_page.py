@@ -32,7 +32,7 @@ def fetched(url: str, **headers: str) -> tuple[int, str, str]:
     """Status, text and cookie of an answer."""
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - this machine's
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - as above
             return answer.status, answer.read().decode(), answer.headers.get("set-cookie", "")
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode(), ""
