@@ -40,7 +40,7 @@ SHARED_SECONDS = 5.0
 ROWS = 100
 """Messages on one page of Find."""
 
-_STATUS = {Cause.ABSENT: 404, Cause.INPUT: 400}
+_STATUS = {Cause.ABSENT: 404, Cause.INPUT: 400, Cause.BUG: 500}
 
 
 class Screens:
@@ -247,9 +247,9 @@ class Screens:
             try:
                 return read(request)
             except Exception as error:
-                problem = explain(error)
-                if problem is None:
-                    raise
+                # Only its type: the text of an error may quote a message.
+                bug = f"The page itself failed ({type(error).__name__}), which is a bug: report it."
+                problem = explain(error) or Problem(bug, Cause.BUG)
                 return self._page(
                     request, "problem.html", "", None, says=problem.says,
                     status=403 if isinstance(problem, Denied) else _STATUS.get(problem.cause, 502),

@@ -24,6 +24,11 @@ from .screens import Screens
 
 _STATIC = Path(__file__).parent / "static"
 
+_SERVICES = (
+    *("sts", "ssm", "sqs", "dynamodb", "cloudwatch", "s3"),
+    *("functions", "lambda_", "stepfunctions"),
+)
+
 # Seconds between two looks at whether the page is over.
 _EVERY = 5.0
 
@@ -51,6 +56,9 @@ def serve(session: Session, *, acts: bool, port: int, opened: Callable[[str], No
 
     Port 0 is any that is free. Raises Problem if the port is taken.
     """
+    # Clients are made in one thread: making them in several at once is not safe.
+    for service in _SERVICES:
+        getattr(session.aws, service)
     guard = PageGuard(secret=lambda: secrets.token_urlsafe(32), clock=time.monotonic)
     listening = _sockets(port)
     guard.port = listening[0].getsockname()[1]

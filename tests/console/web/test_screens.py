@@ -88,6 +88,19 @@ def test_each_screen_is_shown_where_there_are_several_pipelines(
         assert browser.get(path).status == 200, path
 
 
+def test_a_defect_of_the_page_is_said_without_what_it_quotes(
+    failed: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("4111-1111")
+
+    browser = opened()
+    monkeypatch.setattr("console.operations.groups.read", broken)
+    answer = browser.get("causes")
+    assert (answer.status, "4111" in answer.text) == (500, False)
+    assert "The page itself failed (KeyError)" in answer.text
+
+
 def test_what_the_page_reads_is_what_the_command_answers(
     failed: str, opened: Opened, dlq: Dlq
 ) -> None:
