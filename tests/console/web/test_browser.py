@@ -205,7 +205,7 @@ def test_a_circuit_is_closed_by_the_keyboard_alone(
         if button.evaluate("(each) => each === document.activeElement"):
             break
     tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("text=Nothing was changed yet")
+    tab.page.wait_for_function("document.activeElement.name === 'reason'")
     tab.page.keyboard.type("false alarm")
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_selector("h1:has-text('done')")
