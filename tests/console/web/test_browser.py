@@ -126,9 +126,15 @@ def tab(app: dict[str, str], chromium: Chromium, request: pytest.FixtureRequest)
     thread.join()
 
 
+def _heard(seen: Seen, kind: str, text: str) -> None:
+    """A person who is quicker than the focus is told so, and that is no fault of the page."""
+    if kind in ("error", "warning"):
+        seen.errors.append(text)
+
+
 def _seen(context: BrowserContext, guard: PageGuard) -> Seen:
     seen = Seen(context.new_page(), guard)
-    seen.page.on("console", lambda said: seen.errors.append(said.text))
+    seen.page.on("console", lambda said: _heard(seen, said.type, said.text))
     seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
     seen.page.on("request", lambda asked: seen.asked.append(asked.url))
     return seen
