@@ -18,7 +18,7 @@ from deadletter.replay.edits import EditRefused
 from ..operations import circuits, discard, edits, mutes, restore, retry, rules, run_verbs
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
-from ..operations.verbs import AskedField, Verb, always
+from ..operations.verbs import AskedField, Verb
 from ..operations.words import count
 
 ACTS: Mapping[str, Verb] = {
@@ -177,8 +177,3 @@ def facts_of(answer: Any) -> Mapping[str, Any]:
     data = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else {}
     left_out = ("account", "region", "app")
     return {name: value for name, value in data.items() if name not in left_out and value}
-
-
-def needs_typing(verb: Verb) -> bool:
-    """Whether nothing of a verb can be undone."""
-    return verb.severe is always
