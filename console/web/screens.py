@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import wraps
 from threading import Lock
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -125,6 +126,9 @@ class Screens:
         answer = listing.read(self._session, asked) if is_asked or look else None
         command = typed_line("list", listing.VERB, replace(asked, limit=20))
         rows = answer.messages[ROWS * (number - 1) :] if answer else ()
+        if len(rows) == len(asked.ids) == 1 and not (asked.terms or asked.places):
+            found = f"m/{quote(rows[0].message_id)}?p={quote(rows[0].pipeline)}"
+            return RedirectResponse(f"{self._guard.root}{found}", status_code=303)
         return self._page(
             request, "find.html", command, answer, asked=asked, rows=rows, number=number,
             places=listing_places(),
@@ -154,7 +158,7 @@ class Screens:
     def _message(self, request: Request, *, body: bool, look: bool = False) -> Response:
         name = request.path_params["id"]
         asked = show.ShowRequest(
-            name=f"message:{name}", pipeline=request.query_params.get("p"), body=body, look=look
+            name=f"message:{name}", pipeline=request.query_params.get("p") or None, body=body, look=look
         )
         answer = show.read(self._session, asked)
         command = typed_line("show", show.VERB, replace(asked, name=name))
