@@ -75,10 +75,11 @@ class KeptPlan:
 
     @property
     def button(self) -> str:
-        """What the button says: the verb, and how much of it."""
-        name = self.words.capitalize()
+        """What the button says: "Retry 3 messages", "Open circuit"."""
+        noun, _, verb = self.words.rpartition(" ")
         number = getattr(self.plan, "letters", None)
-        return name if number is None else f"{name} {count(number, 'message')}"
+        of = noun.removesuffix("s") if number is None else count(number, "message")
+        return f"{verb.capitalize()} {of}".rstrip()
 
     @property
     def document(self) -> str | None:
