@@ -1,4 +1,4 @@
-"""How hard Hypothesis tries, and the fixtures that we ship.
+"""How hard Hypothesis tries, and the fixtures that all tests share.
 
 Moderately by day, hard with HYPOTHESIS_PROFILE=nightly.
 """
@@ -15,11 +15,12 @@ import pytest
 from hypothesis import Phase, settings
 
 from deadletter.testing import letterbox, letterbox_settings
+from tests.chromium import chromium
 from tests.loopback_only import loopback_only
 from tests.times import Times
 from tools.nightly.parts import parts_of
 
-__all__ = ["letterbox", "letterbox_settings"]
+__all__ = ["chromium", "letterbox", "letterbox_settings"]
 
 # No deadlines: other tests run on the same cores, and a slow example is not a wrong one.
 settings.register_profile("quick", max_examples=12, deadline=None, database=None)

@@ -12,7 +12,6 @@ import hashlib
 import json
 import struct
 import sys
-import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,13 +19,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Browser
+
 from sandbox.alarms import SHORT_MINUTE
 from sandbox.demo.beside import MODELLED, beside
 from sandbox.demo.events import plan
 from sandbox.demo.page import page
 from sandbox.demo.run import SEED
 from sandbox.server import ROOT
-from tests.e2e.browser import Browser
+from tests.chromium import launched
 
 COMMAND = "python -m tests.e2e.demo_picture"
 RUN = ROOT / "tests" / "sandbox" / "demo_run.json"
@@ -81,12 +82,19 @@ def size(png: bytes) -> tuple[int, int]:
     return width, height
 
 
-def draw(browser: Browser, html: str, scheme: str, folder: Path) -> bytes:
+def draw(browser: Browser, html: str, scheme: Any) -> bytes:
     """Draw the page's upper part, with few colours and the hash of the page in it."""
-    file, drawn = folder / "demo.html", folder / f"{scheme}.png"
-    file.write_text(html, encoding="utf-8")
-    browser.look(file, width=WIDTH, scheme=scheme, picture=drawn, scale=SCALE, until=UNTIL)
-    return few_colours(drawn.read_bytes(), {_KEY: page_hash(html, scheme).encode()})
+    viewport: Any = {"width": WIDTH, "height": 900}
+    with browser.new_context(
+        viewport=viewport, color_scheme=scheme, device_scale_factor=SCALE
+    ) as context:
+        tab = context.new_page()
+        tab.set_content(html)
+        box = tab.locator(UNTIL).bounding_box()
+        assert box is not None
+        upper: Any = {"x": 0, "y": 0, "width": WIDTH, "height": round(box["y"] + box["height"])}
+        png = tab.screenshot(full_page=True, clip=upper)
+    return few_colours(png, {_KEY: page_hash(html, scheme).encode()})
 
 
 def few_colours(png: bytes, texts: Mapping[bytes, bytes]) -> bytes:
@@ -162,11 +170,9 @@ def main(arguments: list[str]) -> None:
     if arguments:
         record(json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
     html = page(recorded())
-    # Chromium may still be writing into its profile.
-    temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    with temporary as folder, Browser(Path(folder, "profile")) as browser:
+    with launched() as browser:
         for scheme in SCHEMES:
-            picture(scheme).write_bytes(draw(browser, html, scheme, Path(folder)))
+            picture(scheme).write_bytes(draw(browser, html, scheme))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from sandbox.demo.page import page, write
 from sandbox.server import ROOT
-from tests.e2e.browser import Browser, needs_chromium
+from tests.chromium import look
 from tests.e2e.demo_picture import draw, kept_hash, page_hash, picture, recorded, size
 from tests.e2e.test_replay_page import NARROW, WIDE, require_readable
 from tests.sandbox.demo_report import report
@@ -17,14 +17,6 @@ from tests.sandbox.demo_report import report
 PICTURES = ROOT / "build" / "demo-page"
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    with Browser(tmp_path_factory.mktemp("chromium")) as opened:
-        yield opened
-
-
-@needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 def test_the_page_of_a_demo_is_readable_and_asks_nobody(
@@ -32,8 +24,8 @@ def test_the_page_of_a_demo_is_readable_and_asks_nobody(
 ) -> None:
     file = tmp_path / "demo.html"
     write(report(), file)
-    sight = chromium.look(
-        file, width=width, scheme=scheme, picture=PICTURES / f"{width}-{scheme}.png"
+    sight = look(
+        chromium, file, width=width, scheme=scheme, picture=PICTURES / f"{width}-{scheme}.png"
     )
     require_readable(sight, file, width)
     texts = {text["text"] for text in sight.texts}
@@ -46,12 +38,11 @@ def test_the_page_of_a_demo_is_readable_and_asks_nobody(
 
 
 @pytest.mark.slow_because("Chromium draws it twice")
-@needs_chromium
 def test_the_picture_of_the_page_is_drawn_and_keeps_of_which_it_is(
-    chromium: Browser, tmp_path: Path
+    chromium: Browser,
 ) -> None:
     html = page(recorded())
-    png = draw(chromium, html, "dark", tmp_path)
+    png = draw(chromium, html, "dark")
     assert kept_hash(png) == page_hash(html, "dark")
     kept = picture("dark").read_bytes()
     assert size(png)[0] == size(kept)[0]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from console.operations.replay_page import page
 from console.operations.replay_report import MEANING, GroupAccount, RunAccount, RunMinute
 from console.operations.replay_runs import ReplayRow
 from sandbox.server import ROOT
-from tests.e2e.browser import Browser, Sight, needs_chromium
+from tests.chromium import Sight, look
 
 PICTURES = ROOT / "build" / "replay-page"
 
@@ -25,13 +25,6 @@ LOWEST_LINE = 13
 BEGAN = datetime(2026, 11, 22, 17, 5, tzinfo=UTC)
 
 OUTCOMES = [name for name in MEANING if name not in ("UNACCOUNTED", "RETURNED")]
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    with Browser(tmp_path_factory.mktemp("chromium")) as opened:
-        yield opened
 
 
 def broken(minutes: int) -> RunAccount:
@@ -69,7 +62,6 @@ def test_the_account_that_is_drawn_at_night_is_one_of_today() -> None:
     assert "13 of " in page(broken(7))
 
 
-@needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 @pytest.mark.parametrize("minutes", [1, 7, 1500])
@@ -79,7 +71,7 @@ def test_the_page_is_readable_and_asks_nobody(
     file = tmp_path / "report.html"
     file.write_text(page(broken(minutes)))
     picture = PICTURES / f"{minutes}-minutes-{width}-{scheme}.png"
-    sight = chromium.look(file, width=width, scheme=scheme, picture=picture)
+    sight = look(chromium, file, width=width, scheme=scheme, picture=picture)
     require_readable(sight, file, width)
     # The outcomes, five causes, three tenants, five keys, and the minutes.
     assert len(sight.charts) == 1 + 5 + 3 + 5 + 1

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser
 
 from console.operations import aws
 from console.operations.audit_lines import BY_PAGE
@@ -27,10 +24,8 @@ from console.web.server import page_of
 from deadletter.circuit.state import State
 from deadletter.failure.failure import Blame
 from deadletter.failure.ledger import AboutLetter
+from tests.chromium import Tab
 from tests.console.conftest import REGION, Cloud, FakeLambda
-from tests.e2e.browser import needs_chromium, program
-
-pytestmark = needs_chromium
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,36 +35,6 @@ PICTURES = ROOT / "build" / "ui"
 
 LONG = "cedar-" + "x" * 180
 """A name that fits nowhere."""
-
-
-@dataclass
-class Seen:
-    """A tab, and what it said: errors of its console, and addresses that it asked for."""
-
-    page: Page
-    guard: PageGuard
-    errors: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-
-    def open(self, path: str = "") -> None:
-        self.page.goto(f"http://127.0.0.1:{self.guard.port}{self.guard.root}{path}")
-
-    def click(self, name: str) -> None:
-        self.page.get_by_role("button", name=name).first.click()
-
-    @property
-    def text(self) -> str:
-        return self.page.inner_text("main")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    playwright: Playwright
-    with sync_playwright() as playwright:
-        sandboxed = [] if os.geteuid() else ["--no-sandbox"]
-        browser = playwright.chromium.launch(executable_path=program(), args=sandboxed)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -100,44 +65,35 @@ def app(cloud: Cloud, functions: FakeLambda) -> dict[str, str]:
 
 
 @pytest.fixture
-def tab(app: dict[str, str], chromium: Chromium, request: pytest.FixtureRequest) -> Iterator[Seen]:
-    """The page, opened by its address; a test may ask for another scheme and width."""
-    options: dict[str, Any] = getattr(request, "param", {})
+def guard(app: dict[str, str]) -> Iterator[PageGuard]:
+    """The page is served for whom this guard lets in."""
     numbers = iter(range(9))
-    guard = PageGuard(secret=lambda: f"secret-{next(numbers)}", clock=time.monotonic)
+    made = PageGuard(secret=lambda: f"secret-{next(numbers)}", clock=time.monotonic)
     listening = socket.create_server(("127.0.0.1", 0))
-    guard.port = listening.getsockname()[1]
+    made.port = listening.getsockname()[1]
     session = Session(lambda: aws.connect(None, REGION), "deadletter", time.time, via=BY_PAGE)
     # Clients are made in this thread, as the server's own threads may not.
     _ = session.aws.sqs, session.aws.dynamodb, session.aws.cloudwatch, session.aws.ssm
     config = uvicorn.Config(
-        page_of(session, guard, acts=True), access_log=False, log_level="error", lifespan="off"
+        page_of(session, made, acts=True), access_log=False, log_level="error", lifespan="off"
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
     thread.start()
-    context = chromium.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
-    seen = _seen(context, guard)
-    seen.page.goto(guard.address)
-    seen.page.wait_for_url(f"**{guard.root}")
-    yield seen
-    context.close()
+    yield made
     server.should_exit = True
     thread.join()
 
 
-def _heard(seen: Seen, kind: str, text: str) -> None:
-    """A person who is quicker than the focus is told so, and that is no fault of the page."""
-    if kind in ("error", "warning"):
-        seen.errors.append(text)
-
-
-def _seen(context: BrowserContext, guard: PageGuard) -> Seen:
-    seen = Seen(context.new_page(), guard)
-    seen.page.on("console", lambda said: _heard(seen, said.type, said.text))
-    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    seen.page.on("request", lambda asked: seen.asked.append(asked.url))
-    return seen
+@pytest.fixture
+def tab(guard: PageGuard, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Tab]:
+    """The page, opened by its address; a test may ask for another scheme and width."""
+    options: dict[str, Any] = getattr(request, "param", {})
+    with chromium.new_context(**{"viewport": {"width": 1200, "height": 800}, **options}) as context:
+        opened = Tab(context, f"http://127.0.0.1:{guard.port}{guard.root}")
+        opened.page.goto(guard.address)
+        opened.page.wait_for_url(opened.home)
+        yield opened
 
 
 def screens(app: dict[str, str]) -> dict[str, str]:
@@ -163,7 +119,7 @@ def screens(app: dict[str, str]) -> dict[str, str]:
     indirect=["tab"],
 )
 def test_each_screen_fits_is_silent_and_asks_nobody_else(
-    app: dict[str, str], tab: Seen, name: str
+    app: dict[str, str], tab: Tab, name: str
 ) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     for screen, path in screens(app).items():
@@ -177,11 +133,10 @@ def test_each_screen_fits_is_silent_and_asks_nobody_else(
         faults = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
         assert faults == [], screen
     assert tab.errors == []
-    home = f"http://127.0.0.1:{tab.guard.port}{tab.guard.root}"
-    assert [url for url in tab.asked if not url.startswith(home)] == []
+    assert [url for url in tab.asked if not url.startswith(tab.home)] == []
 
 
-def test_a_message_is_found_edited_and_sent_again_by_clicks(app: dict[str, str], tab: Seen) -> None:
+def test_a_message_is_found_edited_and_sent_again_by_clicks(app: dict[str, str], tab: Tab) -> None:
     tab.open()
     tab.page.get_by_placeholder("ID, or tenant=cedar").fill(app["order"])
     tab.page.keyboard.press("Enter")
@@ -200,9 +155,7 @@ def test_a_message_is_found_edited_and_sent_again_by_clicks(app: dict[str, str],
     assert tab.errors == []
 
 
-def test_a_circuit_is_closed_by_the_keyboard_alone(
-    app: dict[str, str], tab: Seen, dlq: Any
-) -> None:
+def test_a_circuit_is_closed_by_the_keyboard_alone(app: dict[str, str], tab: Tab, dlq: Any) -> None:
     tab.open("runs")
     button = tab.page.get_by_role("button", name="Close for 10m")
     for _ in range(80):
@@ -246,31 +199,31 @@ def elsewhere() -> Iterator[Callable[[str], str]]:
 
 
 def test_a_page_of_another_port_reads_frames_and_sends_nothing(
-    app: dict[str, str], tab: Seen, elsewhere: Callable[[str], str]
+    guard: PageGuard, tab: Tab, elsewhere: Callable[[str], str]
 ) -> None:
-    home = f"http://127.0.0.1:{tab.guard.port}{tab.guard.root}"
     tab.page.goto(
         elsewhere(
-            f"""<form id=f method=post action="{home}plan/circuit-open">
-            <input name=form value={tab.guard.form}><input name=pipeline value=orders>
-            <input name=expires value=2h></form><iframe src="{home}"></iframe>"""
+            f"""<form id=f method=post action="{tab.home}plan/circuit-open">
+            <input name=form value={guard.form}><input name=pipeline value=orders>
+            <input name=expires value=2h></form><iframe src="{tab.home}"></iframe>"""
         )
     )
     read = (
         """(url) => fetch(url, {credentials: "include"}).then((a) => a.text(), () => "refused")"""
     )
-    assert tab.page.evaluate(read, home) == "refused"
-    assert not any(frame.url.startswith(home) for frame in tab.page.frames[1:])
+    assert tab.page.evaluate(read, tab.home) == "refused"
+    assert not any(frame.url.startswith(tab.home) for frame in tab.page.frames[1:])
     tab.page.evaluate("document.getElementById('f').submit()")
-    tab.page.wait_for_url(f"{home}plan/circuit-open")
+    tab.page.wait_for_url(f"{tab.home}plan/circuit-open")
     assert tab.page.inner_text("body") == "Another page has asked for this."
 
 
-def test_the_address_that_was_opened_opens_nothing_more(tab: Seen, chromium: Chromium) -> None:
-    context = chromium.new_context()
-    stranger = _seen(context, tab.guard)
-    stranger.page.goto(tab.guard.address.rpartition("=")[0] + "=secret-3")
-    assert "opened before" in stranger.page.inner_text("body")
-    stranger.open()
-    assert "good for one browser" in stranger.page.inner_text("body")
-    context.close()
+def test_the_address_that_was_opened_opens_nothing_more(
+    guard: PageGuard, tab: Tab, chromium: Browser
+) -> None:
+    with chromium.new_context() as context:
+        stranger = Tab(context, tab.home)
+        stranger.page.goto(guard.address.rpartition("=")[0] + "=secret-3")
+        assert "opened before" in stranger.page.inner_text("body")
+        stranger.open()
+        assert "good for one browser" in stranger.page.inner_text("body")
