@@ -34,6 +34,7 @@ from .list import attributes_of
 from .names import Known, NameKind
 from .problem import Cause, Denied, Problem
 from .queue import QueueDepth, depth
+from .replay_runs import objects_of
 from .session import Session
 from .waiting import waits_for
 from .words import clock, duration, moment, size
@@ -614,7 +615,6 @@ def _content(
     """The message, as it was found or read without a receive; or None, and why it was not read."""
     from botocore.exceptions import ClientError
 
-    from deadletter.aws.replay_objects import S3RunObjects
     from deadletter.replay.discarded import discarded_letter, discarded_name
 
     from .adapter_errors import aws_errors
@@ -629,8 +629,7 @@ def _content(
                 room = waiting_room(session, app, record.pipeline)
                 letter, why = room.content(record.waiting[0]), _GONE
             elif place.kept and place.run and place.current_id:
-                bucket, pipeline = app.letters_bucket, record.pipeline.name
-                kept = S3RunObjects(session.aws.s3, bucket, pipeline, place.run)
+                kept = objects_of(session, app, record.pipeline.name, place.run)
                 name = discarded_name(place.current_id)
                 data = kept.get(name)
                 letter, why = discarded_letter(name, data).letter if data else None, _GONE
