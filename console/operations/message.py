@@ -65,6 +65,7 @@ class MessageFailure:
         bool, "whether it was no fault of its own: a circuit or an endpoint made it wait"
     ]
     request_id: Annotated[str, "id of the Lambda invocation; empty if it is not on record"]
+    version: Annotated[str, "the consumer's version; empty if it is not on record"]
     sent_at: Annotated[
         datetime | None, "when the message was sent into this attempt; null for the first"
     ]
@@ -486,6 +487,7 @@ def _failed(failure: Failure) -> str:
     facts = [
         str(failure.category),
         f"at {failure.place}" if failure.place else "",
+        f"version {failure.version}" if failure.version else "",
         "not counted against it" if failure.dependency_down else "",
         f"{attempt}, receive {failure.receive}",
     ]
@@ -595,6 +597,7 @@ def _failure(failure: Failure, ended_before: float | None) -> MessageFailure:
         blame=str(failure.blame),
         blameless=failure.dependency_down,
         request_id=failure.request_id,
+        version=failure.version,
         sent_at=moment(failure.sent_at),
         sent_because=failure.sent_because,
         sent_rule=failure.sent_rule,
