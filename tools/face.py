@@ -60,10 +60,10 @@ def budgets() -> list[Budget]:
         Budget("console, code lines", code_lines_of(console), 18_760, 10_000),
         Budget("console, modules", len(console), 116, 75),
         Budget("console, code lines of tests", tests, 10_520, 6_500),
-        Budget("page, code lines", code_lines_of(web.rglob("*.py")), 580, 700),
+        Budget("page, code lines", code_lines_of(web.rglob("*.py")), 620, 700),
         *(
             Budget(f"page, lines of {kind}", lines_of(web.rglob(f"*.{kind}")), most, goal)
-            for kind, most, goal in (("html", 460, 900), ("css", 112, 300), ("js", 38, 80))
+            for kind, most, goal in (("html", 480, 900), ("css", 126, 300), ("js", 38, 80))
         ),
         Budget("words of docs, apart from decisions", words_of(pages), 110_910, 55_000),
     ]

@@ -63,7 +63,7 @@ def show(answer: GroupList) -> Iterator[Block]:
     yield from (marked(cause, answer.at) for cause in answer.causes[:_MOST_MARKED])
     for group in shown[:_MOST_STEPS]:
         yield Line()
-        yield line(Styled(_name(group, by), "strong"), f": {group.next.effect}")
+        yield line(Styled(_name(group, by), "strong"), f": {group.next.effect}{in_versions(group)}")
         yield from typed(group.next.command)
     for near in answer.did_you_mean:
         yield line(Styled(f"Did you mean {near}?", "alarm"))
@@ -77,6 +77,14 @@ def table(groups: Sequence[MessageGroup], by: By, now: datetime) -> TextTable:
     """Groups, a row each."""
     headings = (by.upper(), ">MESSAGES", "LAST", "TENANTS", "NOW", "FAILS WITH")
     return TextTable(headings, [_row(group, by, now) for group in groups])
+
+
+def in_versions(group: MessageGroup) -> str:
+    """In which versions of the consumer it fails, as far as they are on record."""
+    if not group.version and not group.last_version:
+        return ""
+    first, last = group.version or "unknown", group.last_version or "unknown"
+    return f"; on record first in version {first}, last in {last}"
 
 
 def headline(answer: GroupList) -> str:

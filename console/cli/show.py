@@ -26,7 +26,7 @@ from .audit import show_change
 from .circuits import show_circuit
 from .command import plain_typer
 from .exit import Exit
-from .groups import marked, table
+from .groups import in_versions, marked, table
 from .list import content
 from .output import Block, Line, Part, Styled, TextTable, line, said, typed
 from .rules import show_rules
@@ -74,6 +74,7 @@ def _cause(found: ShownCause, now: datetime) -> Iterator[Block]:
         yield line("No message on record fails for it now.")
     else:
         yield table([found.group], By.CAUSE, now)
+        yield line(found.group.next.effect, in_versions(found.group))
         yield from typed(found.group.next.command)
     yield from _changes(found.changes, now)
 

@@ -11,7 +11,7 @@ from deadletter.replay.plan import AGAIN, LONGEST_RUN, ORIGINALS, ReplayPlan
 from . import deployed
 from .adapter_errors import aws_errors
 from .problem import Cause, Problem
-from .replay_letters import FAILED, PROCESSED, ListedLetter, letters_of, objects_of
+from .replay_letters import FAILED, PROCESSED, ListedLetter, letters_of
 from .replay_pace import pace
 from .replay_plan import circuits
 from .replay_runs import ReplayRow, RunSwitch
@@ -103,7 +103,7 @@ class OnceMore:
                 "what is made of them. Without --again the parked ones themselves are sent."
             )
         with aws_errors():
-            changed = {each.name.rpartition("-")[0] for each in objects_of(switch).listed(EDITS)}
+            changed = {each.name.rpartition("-")[0] for each in switch.objects.listed(EDITS)}
         if changed:
             yield (
                 f"Edited in run {switch.id}: {count(len(changed), 'message')}. What is sent is the "

@@ -28,10 +28,11 @@ from . import deployed
 from .adapter_errors import aws_errors
 from .app import DeployedPipeline
 from .audit import IntendedChange, recorded
-from .letter_walk import FoundLetter
+from .letter_walk import FoundLetter, waiting_room
+from .life_record import tickets_of
 from .problem import Cause, Problem
 from .redrive_function import request
-from .replay_letters import ListedLetter, letters_of, objects_of
+from .replay_letters import ListedLetter, letters_of
 from .replay_runs import RunSwitch, person
 from .session import Session
 from .words import count
@@ -247,7 +248,7 @@ class _Editor:
         self._switch, self._change = switch, change
         self._reason, self._accept = reason, accept
         self._run = switch.read()
-        self._objects = objects_of(switch)
+        self._objects = switch.objects
         self.refused: Counter[str] = Counter()
         self.edited = 0
         self.hashes: dict[str, str] = {}
@@ -327,8 +328,6 @@ def held_letters(switch: RunSwitch, letters: Iterator[ListedLetter]) -> Iterator
 
 
 def _read(switch: RunSwitch, letters: Sequence[ListedLetter]) -> Iterator[HeldLetter]:
-    from deadletter.aws.replay_tickets import DynamoDBTickets
-    from deadletter.aws.waiting_room import DynamoDBWaitingRoom
     from deadletter.redrive.waiting_room import WaitingRoomEntry
     from deadletter.replay.lineup import RunLetter
     from deadletter.replay.outcomes import room_place, trails
@@ -336,23 +335,8 @@ def _read(switch: RunSwitch, letters: Sequence[ListedLetter]) -> Iterator[HeldLe
     if not letters:
         return
     session, app, pipeline = switch.session, switch.app, switch.pipeline
-    tickets = DynamoDBTickets(
-        session.aws.dynamodb,
-        app.letters_table,
-        pipeline=pipeline.name,
-        run=switch.id,
-        clock=session.clock,
-        in_parallel=lambda tasks: [task() for task in tasks],
-    )
-    room = DynamoDBWaitingRoom(
-        dynamodb=session.aws.dynamodb,
-        table=app.letters_table,
-        s3=session.aws.s3,
-        bucket=app.letters_bucket,
-        pipeline=pipeline.name,
-        fifo=pipeline.fifo,
-        clock=session.clock,
-    )
+    tickets = tickets_of(session, app, pipeline.name, switch.id)
+    room = waiting_room(session, app, pipeline)
     asked = [
         RunLetter(letter.name, 0, letter.name.copy, room_place(letter.name.place))
         for letter in letters

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from deadletter.message.letter import Letter, utf8
 
 if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry
+    from deadletter.failure.failure import Failure
     from deadletter.settings.pipeline import Pipeline
 
 TREND_WINDOW = 10 * MINUTE
@@ -70,8 +71,9 @@ _IN_ORDER = {
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """The letters of one group: `newest` failed last. `recent` are the letters whose first failure
-    is within the last TREND_WINDOW, and `before` those of the one before.
+    """The letters of one group: `oldest` failed first, and `newest` last. `recent` are the letters
+    whose first failure is within the last TREND_WINDOW, and `before` those of the one before;
+    `tenants` has how many are of each, as far as they say it.
 
     `is_at_least` says that the group may have more letters than were read, `is_newest_read` that
     `newest` has all that is known of its failure.
@@ -79,14 +81,21 @@ class Letters:
 
     name: str
     letters: int
-    first: float
-    last: float
     recent: int
     before: int
+    oldest: CauseEntry
     newest: CauseEntry
-    tenants: frozenset[str] = frozenset()
+    tenants: Mapping[str, int] = field(default_factory=dict)
     is_at_least: bool = False
     is_newest_read: bool = True
+
+    @property
+    def own_failures(self) -> Sequence[Failure]:
+        """The failures of this cause in what was read of its oldest and its newest letter."""
+        of = (failure for each in (self.oldest, self.newest) for failure in each.failures)
+        return sorted(
+            (each for each in of if cause_of(each) == self.name), key=lambda each: each.at
+        )
 
     @property
     def trend(self) -> Trend:
@@ -121,14 +130,18 @@ def _group(name: str, letters: Sequence[CauseEntry], now: float, is_at_least: bo
     return Letters(
         name=name,
         letters=len(letters),
-        first=min(entry.first_at for entry in letters),
-        last=max(entry.seen for entry in letters),
         recent=sum(age < TREND_WINDOW for age in ages),
         before=sum(TREND_WINDOW <= age < 2 * TREND_WINDOW for age in ages),
+        oldest=min(letters, key=lambda entry: entry.first_at),
         newest=max(letters, key=lambda entry: entry.seen),
-        tenants=frozenset(entry.about.context.get(_TENANT, "") for entry in letters) - {""},
+        tenants=tenants_of(letters),
         is_at_least=is_at_least,
     )
+
+
+def tenants_of(letters: Iterable[CauseEntry]) -> Counter[str]:
+    """How many of the letters are of each tenant; those that do not say it are left out."""
+    return Counter(filter(None, (entry.about.context.get(_TENANT) for entry in letters)))
 
 
 def _namer(by: By, now: float) -> Callable[[CauseEntry], str]:
@@ -154,8 +167,8 @@ def attempts_of(entry: CauseEntry) -> int:
     return entry.attempt + 1
 
 
-def cause_of(entry: CauseEntry) -> str:
-    """The cause of a letter: its fingerprint, or the error's name if it has none."""
+def cause_of(entry: CauseEntry | Failure) -> str:
+    """The cause of a letter or a failure: its fingerprint, or the error's name if it has none."""
     return entry.fingerprint or entry.error_type or UNKNOWN
 
 

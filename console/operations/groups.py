@@ -31,6 +31,7 @@ from .grouping import (
     entry_of,
     grouped,
     stored_fingerprint,
+    tenants_of,
     without_stale,
 )
 from .life_steps import Step
@@ -68,7 +69,10 @@ MOST_CAUSES = 100
 """Causes with more rows than that, in a shard, behind which no others are looked for."""
 
 MOST_NEWEST = 200
-"""Groups whose newest letter is read with all that is known of it."""
+"""Groups whose newest letter is read with all that is known of it; of a cause the oldest too."""
+
+MOST_TENANTS = 8
+"""Tenants that the letters of each group are counted by."""
 
 READ_BY: Mapping[By, Sequence[str]] = {
     By.CAUSE: ("error_type", "context"),
@@ -103,6 +107,8 @@ class GroupsRequest:
     named as not searched, and --look receives it. `--in queue:NAME --look` takes any queue,
     with nothing deployed.
 
+    A success keeps no version of the consumer: one that is not named may work or fail.
+
     HELD marks a cause that suddenly fails most messages: within 5 minutes at least 20
     failed for it, more than for all else, and next to none in the hour before. Then a
     deployment or a dependency has changed, not the messages. None is parked for it, and its
@@ -133,6 +139,7 @@ class MessageGroup:
     is_at_least: Annotated[bool, "whether not all were read"]
     tenants: Annotated[int | None, "tenants among them; null if none of them says its tenant"]
     tenant: Annotated[str, "the only one of them; empty if there are more, or none"]
+    by_tenant: Annotated[Mapping[str, int], "messages of each of the 8 tenants with most"]
     first_seen: Annotated[datetime | None, "first failure of its oldest message"]
     last_seen: Annotated[datetime | None, "its last failure, to five minutes"]
     trend: Annotated[
@@ -155,6 +162,9 @@ class MessageGroup:
     error_type: Annotated[str, "the error of its newest message"]
     text: Annotated[str, "that error's text without data; empty if it is not kept"]
     http_status: Annotated[int | None, "status of the answer; null without one"]
+    version: Annotated[str, "of a cause, the version in its earliest failure on record; or empty"]
+    version_at: Annotated[datetime | None, "when that was, of its oldest and newest message"]
+    last_version: Annotated[str, "the version in the latest failure of these"]
     sample: Annotated[str, "id of its newest message, for `dlq show`"]
     next: Annotated[Step, "the suggested next command"]
 
@@ -182,6 +192,7 @@ class GroupList(Answer):
         "messages in DLQs and of those that wait, by SQS's estimate; null if unknown, or "
         "if places or conditions were chosen",
     ]
+    tenants: Annotated[Sequence[str], "tenants with most messages in all groups, at most 8"]
     groups: Annotated[Sequence[MessageGroup], "the largest first; sizes and ages in their order"]
     causes: Annotated[Sequence[CauseRow], "causes that dominate, or did within a day"]
     searched: Annotated[Sequence[SearchedPlace], "the places that were searched, if any was chosen"]
@@ -378,7 +389,9 @@ class FailingReading:
             unread = failing.cut or (set(map(cause_of, entries)) if failing.is_at_least else ())
             found = grouped(entries, by, session.now.timestamp(), unread)
             origins = [group.newest.origin for group in found[:MOST_NEWEST]]
-            whole = (ask("What failed last", self._index.whole, origins)() if origins else {}) or {}
+            if by is By.CAUSE:
+                origins += [group.oldest.origin for group in found[:MOST_NEWEST]]
+            whole = (ask("What failed", self._index.whole, origins)() if origins else {}) or {}
         notes += [f"{what} could not be read: {why.says}" for what, why in ask.lost]
         if failing.cut:
             notes.append(
@@ -400,6 +413,7 @@ class FailingReading:
             [
                 replace(
                     group,
+                    oldest=whole.get(group.oldest.origin, group.oldest),
                     newest=whole.get(group.newest.origin, group.newest),
                     is_newest_read=group.newest.origin in whole,
                 )
@@ -561,14 +575,16 @@ def _answer(
     marks = {row.cause: row.state for row in causes}
     name = None if pipeline is None else pipeline.name
     near = dict.fromkeys(value for matcher in matchers for value in matcher.meant())
+    tenants = [tenant for tenant, _ in tenants_of(entries).most_common(MOST_TENANTS)]
     return GroupList(
         **session.place,
         at=session.now,
         pipeline=name,
         by=str(by),
         messages=len(entries),
+        tenants=tenants,
         groups=tuple(
-            _group(group, step_for(group, by, name, queue), marks.get(group.name, ""))
+            _group(group, step_for(group, by, name, queue), marks.get(group.name, ""), tenants)
             for group in found
         ),
         causes=tuple(causes),
@@ -592,16 +608,17 @@ def _attempts(
     return AttemptFigures(sum(tried) / len(tried), threshold, over / len(tried))
 
 
-def _group(group: Letters, step: Step, mark: str) -> MessageGroup:
-    newest = group.newest
+def _group(group: Letters, step: Step, mark: str, tenants: Sequence[str]) -> MessageGroup:
+    newest, failures = group.newest, group.own_failures
     return MessageGroup(
         name=group.name,
         messages=group.letters,
         is_at_least=group.is_at_least,
         tenants=len(group.tenants) or None,
         tenant=next(iter(group.tenants)) if len(group.tenants) == 1 else "",
-        first_seen=moment(group.first),
-        last_seen=moment(group.last),
+        by_tenant={name: group.tenants[name] for name in tenants if name in group.tenants},
+        first_seen=moment(group.oldest.first_at),
+        last_seen=moment(group.newest.seen),
         trend=str(group.trend),
         new=group.recent,
         new_before=group.before,
@@ -612,6 +629,9 @@ def _group(group: Letters, step: Step, mark: str) -> MessageGroup:
         error_type=newest.error_type,
         text=newest.words,
         http_status=newest.http_status,
+        version=failures[0].version if failures else "",
+        version_at=moment(failures[0].at) if failures else None,
+        last_version=failures[-1].version if failures else "",
         sample=newest.origin,
         next=step,
     )

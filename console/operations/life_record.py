@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import Read, side_by_side
 from .problem import Cause, Problem
+from .replay_runs import objects_of, plans_of, runs_of
 from .session import Session
 from .words import count
 
@@ -122,11 +123,10 @@ def _thrown_away(
 
 def _discard(session: Session, app: App, noted: RunTicket, notes: list[str]) -> LetterDiscard:
     """How a run threw a letter away, and where its copy is."""
-    from deadletter.aws.replay_objects import S3RunObjects
     from deadletter.replay.discarded import discarded_name
 
     run, plan = noted.run, noted.plan
-    objects = S3RunObjects(session.aws.s3, app.letters_bucket, run.pipeline, run.id)
+    objects = objects_of(session, app, run.pipeline, run.id)
     name = discarded_name(noted.ticket.copy)
     try:
         with aws_errors():
@@ -227,10 +227,7 @@ def _tickets(
     session: Session, app: App, pipeline: DeployedPipeline, origin: str, notes: list[str]
 ) -> Sequence[RunTicket]:
     """What the latest replay runs noted of a letter, the earliest first."""
-    from deadletter.aws.replay_runs import DynamoDBReplayRuns
-
-    client = session.aws.dynamodb
-    runs = DynamoDBReplayRuns(client, app.letters_table, pipeline.name, session.clock)
+    runs = runs_of(session, app, pipeline)
     with aws_errors():
         every = sorted(runs.all(), key=lambda run: run.created, reverse=True)
     older = [run for run in every[LATEST_RUNS:] if run.counts.get(ReplayOutcome.DISCARDED.name)]
@@ -242,7 +239,7 @@ def _tickets(
         )
 
     def ask(run: ReplayRun) -> Callable[[], Sequence[Ticket]]:
-        tickets = _tickets_of(session, app, run)
+        tickets = tickets_of(session, app, run.pipeline, run.id)
 
         def read() -> Sequence[Ticket]:
             with aws_errors():
@@ -258,39 +255,38 @@ def _tickets(
         noted = [
             RunTicket(run, ticket) for run, read in reads for ticket in read.result(lost) or ()
         ]
-    plans = _plans(session, app, {each.run.id: each.run for each in noted})
+    plans = _plans(session, app, pipeline, {each.run.id for each in noted})
     known = (replace(each, plan=plans.get(each.run.id)) for each in noted)
     return tuple(sorted(known, key=lambda each: each.ticket.at))
 
 
 def _plans(
-    session: Session, app: App, runs: Mapping[str, ReplayRun]
+    session: Session, app: App, pipeline: DeployedPipeline, runs: Collection[str]
 ) -> Mapping[str, ReplayPlan | None]:
     """The plans of runs; None for one that is forgotten, or that can't be read."""
-    from deadletter.aws.replay_plans import DynamoDBReplayPlans
     from deadletter.settings.json_fields import BadSettings
 
-    client = session.aws.dynamodb
+    plans = plans_of(session, app, pipeline)
 
-    def read(run: ReplayRun) -> ReplayPlan | None:
-        plans = DynamoDBReplayPlans(client, app.letters_table, run.pipeline, session.clock)
+    def read(run: str) -> ReplayPlan | None:
         with aws_errors(), suppress(BadSettings):
-            return plans.plan(run.id)
+            return plans.plan(run)
         return None
 
     with side_by_side() as start:
-        reads = {id_: start(partial(read, run)) for id_, run in runs.items()}
+        reads = {run: start(partial(read, run)) for run in runs}
         return {id_: each.result(lambda _: None) for id_, each in reads.items()}
 
 
-def _tickets_of(session: Session, app: App, run: ReplayRun) -> DynamoDBTickets:
+def tickets_of(session: Session, app: App, pipeline: str, run: str) -> DynamoDBTickets:
+    """What a run noted of its letters when it sent them, or let them go."""
     from deadletter.aws.replay_tickets import DynamoDBTickets
 
     return DynamoDBTickets(
         session.aws.dynamodb,
         app.letters_table,
-        pipeline=run.pipeline,
-        run=run.id,
+        pipeline=pipeline,
+        run=run,
         clock=session.clock,
         in_parallel=lambda calls: [call() for call in calls],
     )

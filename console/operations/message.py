@@ -34,6 +34,7 @@ from .list import attributes_of
 from .names import Known, NameKind
 from .problem import Cause, Denied, Problem
 from .queue import QueueDepth, depth
+from .replay_runs import objects_of
 from .session import Session
 from .waiting import waits_for
 from .words import clock, duration, moment, size
@@ -64,6 +65,7 @@ class MessageFailure:
         bool, "whether it was no fault of its own: a circuit or an endpoint made it wait"
     ]
     request_id: Annotated[str, "id of the Lambda invocation; empty if it is not on record"]
+    version: Annotated[str, "the consumer's version; empty if it is not on record"]
     sent_at: Annotated[
         datetime | None, "when the message was sent into this attempt; null for the first"
     ]
@@ -485,6 +487,7 @@ def _failed(failure: Failure) -> str:
     facts = [
         str(failure.category),
         f"at {failure.place}" if failure.place else "",
+        f"version {failure.version}" if failure.version else "",
         "not counted against it" if failure.dependency_down else "",
         f"{attempt}, receive {failure.receive}",
     ]
@@ -594,6 +597,7 @@ def _failure(failure: Failure, ended_before: float | None) -> MessageFailure:
         blame=str(failure.blame),
         blameless=failure.dependency_down,
         request_id=failure.request_id,
+        version=failure.version,
         sent_at=moment(failure.sent_at),
         sent_because=failure.sent_because,
         sent_rule=failure.sent_rule,
@@ -614,7 +618,6 @@ def _content(
     """The message, as it was found or read without a receive; or None, and why it was not read."""
     from botocore.exceptions import ClientError
 
-    from deadletter.aws.replay_objects import S3RunObjects
     from deadletter.replay.discarded import discarded_letter, discarded_name
 
     from .adapter_errors import aws_errors
@@ -629,8 +632,7 @@ def _content(
                 room = waiting_room(session, app, record.pipeline)
                 letter, why = room.content(record.waiting[0]), _GONE
             elif place.kept and place.run and place.current_id:
-                bucket, pipeline = app.letters_bucket, record.pipeline.name
-                kept = S3RunObjects(session.aws.s3, bucket, pipeline, place.run)
+                kept = objects_of(session, app, record.pipeline.name, place.run)
                 name = discarded_name(place.current_id)
                 data = kept.get(name)
                 letter, why = discarded_letter(name, data).letter if data else None, _GONE

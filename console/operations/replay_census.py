@@ -18,6 +18,7 @@ from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .letter_walk import FoundLetter, See, letters_of_lane, look_into_queue
+from .life_record import lanes_of, ledger_of
 from .problem import Cause, Problem
 from .queue import depth
 from .replay_source import ReplaySource
@@ -25,7 +26,7 @@ from .rule_on_ledger import holds, known_by_row
 from .session import Session
 
 if TYPE_CHECKING:
-    from deadletter.failure.ledger import Ledger, LedgerRow
+    from deadletter.failure.ledger import LedgerRow
 
 Progress = Callable[[str], object]
 """Called now and then with what is being counted, in words."""
@@ -299,7 +300,7 @@ def ledger_rows(
     session: Session, app: App, pipeline: DeployedPipeline, origins: Sequence[str]
 ) -> Mapping[str, LedgerRow]:
     """The ledger's rows of these origins, as far as there are any."""
-    ledger = _ledger(session, app, pipeline)
+    ledger = ledger_of(session, app, pipeline)
     rows: dict[str, LedgerRow] = {}
     with aws_errors():
         for begin in range(0, len(origins), _PARTS):
@@ -317,14 +318,6 @@ def _failed(letter: CountedLetter, last: Failure | None) -> CountedLetter:
         error_type=last.error_type,
         failed_at=last.at,
         version=last.version,
-    )
-
-
-def _ledger(session: Session, app: App, pipeline: DeployedPipeline) -> Ledger:
-    from deadletter.aws.ledger import DynamoDBLedger
-
-    return DynamoDBLedger(
-        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock, keep_seconds=0
     )
 
 
@@ -445,9 +438,7 @@ def _failing(
 
 def _waiting_origins(session: Session, app: App, pipeline: DeployedPipeline) -> Collection[str]:
     """The origins of the letters in the waiting room."""
-    from deadletter.aws.waiting_room import DynamoDBLanes
-
-    lanes = DynamoDBLanes(session.aws.dynamodb, app.letters_table, pipeline.name)
+    lanes = lanes_of(session, app, pipeline)
     origins: set[str] = set()
     with aws_errors():
         for lane in lanes.lanes():

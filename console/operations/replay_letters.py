@@ -14,7 +14,6 @@ from .replay_runs import RunSwitch
 from .selection import closest
 
 if TYPE_CHECKING:
-    from deadletter.aws.replay_objects import S3RunObjects
     from deadletter.replay.names import Name
 
 FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED, ReplayOutcome.UNKNOWN})
@@ -60,15 +59,6 @@ def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:
     return lambda letter: letter.outcome in wanted
 
 
-def objects_of(switch: RunSwitch) -> S3RunObjects:
-    """The objects of a run in the bucket."""
-    from deadletter.aws.replay_objects import S3RunObjects
-
-    return S3RunObjects(
-        switch.session.aws.s3, switch.app.letters_bucket, switch.pipeline.name, switch.id
-    )
-
-
 def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     """Each letter of a run in order. Problem if it has no snapshot yet."""
     from deadletter.aws.replay_status import DynamoDBStatuses
@@ -77,7 +67,7 @@ def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     from deadletter.replay.progress import ShardProgress
 
     session = switch.session
-    manifest = Manifest(objects_of(switch))
+    manifest = Manifest(switch.objects)
     statuses = DynamoDBStatuses(
         session.aws.dynamodb,
         switch.app.letters_table,

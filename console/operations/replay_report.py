@@ -16,7 +16,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .problem import Cause, Problem
-from .replay_letters import FAILED, letters_of, objects_of
+from .replay_letters import FAILED, letters_of
 from .replay_runs import ReplayRow, RunSwitch, missed_says, row
 from .words import count, moment
 
@@ -96,7 +96,7 @@ class RunAccount(Answer):
 def report(switch: RunSwitch) -> RunAccount:
     """The account of a run: the one that is kept in the bucket, else one of what is known now."""
     with aws_errors():
-        text = objects_of(switch).get(REPORT)
+        text = switch.objects.get(REPORT)
     data = _added_up(switch) if text is None else _kept(text, switch.id)
     plan, run, session = switch.plan, switch.read(), switch.session
     counts = {name: int(number) for name, number in data["counts"].items() if number}

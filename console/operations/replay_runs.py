@@ -30,6 +30,7 @@ from .session import Session
 from .words import clock, count, moment
 
 if TYPE_CHECKING:
+    from deadletter.aws.replay_objects import S3RunObjects
     from deadletter.aws.replay_plans import DynamoDBReplayPlans
     from deadletter.aws.replay_runs import DynamoDBReplayRuns
     from deadletter.aws.replay_starts import DynamoDBReplayStarts
@@ -195,13 +196,11 @@ def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
 def _without_room(switch: RunSwitch) -> Sequence[str]:
     """The letters that a run that repeats has not made, by the ids of their first lives: they would
     have gone without the new key that they were to get."""
-    from deadletter.aws.replay_objects import S3RunObjects
     from deadletter.replay.names import NotAName, from_lines
     from deadletter.replay.new_key import NO_ROOM
 
-    bucket, pipeline = switch.app.letters_bucket, switch.pipeline.name
     with aws_errors():
-        names = S3RunObjects(switch.session.aws.s3, bucket, pipeline, switch.id).get(NO_ROOM)
+        names = switch.objects.get(NO_ROOM)
     try:
         return [name.origin for name in from_lines(names or b"")]
     except NotAName as error:
@@ -299,6 +298,13 @@ def starts_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoD
     )
 
 
+def objects_of(session: Session, app: App, pipeline: str, run: str) -> S3RunObjects:
+    """The objects of a run in the bucket."""
+    from deadletter.aws.replay_objects import S3RunObjects
+
+    return S3RunObjects(session.aws.s3, app.letters_bucket, pipeline, run)
+
+
 def person(session: Session) -> str:
     """The caller as run items name people: the end of the ARN, such as `user/ann`."""
     return session.aws.caller.rpartition(":")[2]
@@ -322,6 +328,11 @@ class RunSwitch:
     @property
     def id(self) -> str:
         return self.before.id
+
+    @property
+    def objects(self) -> S3RunObjects:
+        """Its objects in the bucket."""
+        return objects_of(self.session, self.app, self.pipeline.name, self.id)
 
     @property
     def plan(self) -> ReplayPlan:

@@ -21,6 +21,7 @@ from .letter_walk import FoundLetter
 from .life_record import record_of
 from .problem import Cause, Problem
 from .replay_census import CountedLetter, census_of
+from .replay_runs import objects_of
 from .replay_source import ReplaySource
 from .replay_start import RunsStarted, start, started
 from .selection import Choice, Ids, Pipeline, compiled
@@ -221,12 +222,6 @@ VERB = Verb(
 )
 
 
-def _objects(session: Session, app: App, pipeline: DeployedPipeline, run: str) -> S3RunObjects:
-    from deadletter.aws.replay_objects import S3RunObjects
-
-    return S3RunObjects(session.aws.s3, app.letters_bucket, pipeline.name, run)
-
-
 def _folders(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[str]:
     """The runs that may keep copies."""
     from deadletter.aws.replay_objects import runs_with_objects
@@ -244,7 +239,7 @@ def _read(
 ) -> Iterator[FoundLetter]:
     """Each discarded letter, as it was parked; notes in `copies` who discarded it."""
     for run in folders:
-        objects = _objects(session, app, pipeline, run)
+        objects = objects_of(session, app, pipeline.name, run)
         with aws_errors():
             names = [stored.name for stored in objects.listed(DISCARDED)]
         for begin in range(0, len(names), _TOGETHER):

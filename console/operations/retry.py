@@ -441,6 +441,12 @@ def trial(session: Session, plan: RetryPlan) -> Iterator[str]:
 
 def commit(session: Session, plan: RetryPlan, reason: str) -> Retried:
     """Starts what was planned; messages that are edited are sent once all of them are."""
+    answer = begin(session, plan, reason)
+    return replace(answer, not_edited=edited(session, plan, answer.runs, reason))
+
+
+def begin(session: Session, plan: RetryPlan, reason: str) -> Retried:
+    """Starts what was planned. A run whose messages are to be edited sends none of them yet."""
     if plan.auto:
         return _run_now(session, plan, reason)
     if plan.again is not None:
@@ -455,13 +461,20 @@ def commit(session: Session, plan: RetryPlan, reason: str) -> Retried:
     due = plan.due.do(reason) if plan.due is not None else 0
     for cause in plan.causes:
         causes.mend(session, plan.chosen.app, plan.chosen.pipeline, cause, reason)
-    refused: Counter[str] = Counter()
-    if plan.edit is not None and plan.edit.change is not None:
-        for run in runs:
-            refused += _edited(session, plan, run, plan.edit.change, reason)
-    messages = plan.letters + due
-    answer = _answer(session, plan, reason, plan.chosen.pipeline.name, messages, runs)
-    return replace(answer, due=due, not_edited=dict(refused))
+    answer = _answer(session, plan, reason, plan.chosen.pipeline.name, plan.letters + due, runs)
+    return replace(answer, due=due)
+
+
+def edited(
+    session: Session, plan: RetryPlan, runs: Sequence[ReplayRow], reason: str
+) -> Mapping[str, int]:
+    """Edits what these runs have taken, and sends it; gives why some could not be edited.
+
+    It waits until the runs have their messages.
+    """
+    change = None if plan.edit is None else plan.edit.change
+    each = (_edited(session, plan, run, change, reason) for run in runs if change)
+    return dict(sum(each, Counter[str]()))
 
 
 def _edited(

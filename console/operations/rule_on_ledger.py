@@ -26,6 +26,7 @@ from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import side_by_side
 from .deadline import Deadline, reads_until
+from .life_record import lanes_of
 from .problem import Problem
 from .queue import depth
 from .selection import Choice, key_of
@@ -160,12 +161,9 @@ def matches_in(
 
 def _parked(session: Session, app: App, pipeline: DeployedPipeline) -> int:
     """The parked messages: those in parking queues, by SQS's estimate, and those saved from one."""
-    from deadletter.aws.waiting_room import DynamoDBLanes
-
     depths = [depth(session.aws.sqs, url) for url in pipeline.parking.values()]
-    lanes = DynamoDBLanes(session.aws.dynamodb, app.letters_table, pipeline.name)
     with aws_errors():
-        saved = lanes.count(PARKED_LANE)
+        saved = lanes_of(session, app, pipeline).count(PARKED_LANE)
     return saved + sum(each.visible + each.in_flight + each.delayed for each in depths)
 
 

@@ -24,6 +24,7 @@ from .app import App, DeployedPipeline
 from .audit_lines import AuditLine
 from .audit_trail import history
 from .duration import ending, seconds
+from .life_record import ledger_of
 from .problem import Cause, Problem
 from .rule_on_ledger import RuleMatches, matches_in
 from .rule_table import RulePlan, RuleRevision, StoredRule, canonical, column_changes, everywhere
@@ -145,15 +146,10 @@ def _rules_of(
     session: Session, app: App, pipeline: DeployedPipeline, stored: Sequence[StoredRule]
 ) -> Sequence[ListedRule]:
     """The rules of a pipeline and of `*`: first the refused, then in order of trial."""
-    from deadletter.aws.ledger import DynamoDBLedger
-
     terms, now = deployed.terms(pipeline), session.clock()
     book = rule_table.book([row.columns for row in stored], terms)
-    client, table = session.aws.dynamodb, app.letters_table
     with aws_errors():
-        counts = DynamoDBLedger(
-            client, table, pipeline.name, session.clock, keep_seconds=0
-        ).all_counts()
+        counts = ledger_of(session, app, pipeline).all_counts()
     reasons: dict[str, list[str]] = {}
     for refusal in book.refused:
         reasons.setdefault(refusal.rule_id, []).append(refusal.why)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, is_dataclass
 from threading import Lock
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 from deadletter.replay.edits import EditRefused
 
 from ..operations import circuits, discard, edits, mutes, restore, retry, rules, run_verbs
+from ..operations.aws import explain
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.verbs import AskedField, Verb
@@ -91,12 +93,18 @@ class KeptPlan:
 
 
 class Plans:
-    """The plans that people have read and not yet agreed to. Each is carried out once."""
+    """The plans that people have read and not yet agreed to. Each is carried out once.
+
+    Messages can be edited only once a run has taken them, which takes up to a minute: a person is
+    shown the run meanwhile. A page that ends waits for edits that have begun.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._kept: OrderedDict[str, KeptPlan] = OrderedDict()
         self._lock = Lock()
+        self._edits: dict[str, Future[Mapping[str, int]]] = {}
+        self._worker = ThreadPoolExecutor(thread_name_prefix="edit")
 
     def prepare(self, words: str, form: Form) -> tuple[str, KeptPlan]:
         """What an act would do, and the name under which it is kept. It changes nothing."""
@@ -133,8 +141,27 @@ class Plans:
                     Cause.INPUT,
                 )
             del self._kept[name]
+        if kept.verb is retry.VERB and kept.plan.edit is not None:
+            begun = retry.begin(self._session, kept.plan, reason)
+            asked = (self._session, kept.plan, begun.runs, reason)
+            edit = self._worker.submit(retry.edited, *asked)
+            self._edits |= {row.run: edit for row in begun.runs}
+            return kept, begun
         assert kept.verb.commit is not None
         return kept, kept.verb.commit(self._session, kept.plan, reason)
+
+    def edit_of(self, run: str) -> str:
+        """How far the edit of a run's messages is; empty if all of them were edited, or none is."""
+        edit = self._edits.get(run)
+        if edit is None:
+            return ""
+        if not edit.done():
+            return "Its messages are edited first. Nothing is sent before."
+        if (error := edit.exception()) is not None:
+            problem = explain(error) if isinstance(error, Exception) else None
+            return problem.says if problem else f"The edit failed ({type(error).__name__})."
+        whys = (f"{number:,} could not be edited: {why}." for why, number in edit.result().items())
+        return " ".join(whys)
 
 
 def asked_of(verb: Verb) -> list[AskedField]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def _templates() -> Environment:
     )
     made.filters |= {
         "clock": clock, "count": count, "duration": duration, "lines": _lines, "bytes": size,
-        "ago": _ago, "points": _points,
+        "ago": _ago, "points": _points, "heat": heat,
     }  # fmt: skip
     return made
 
@@ -52,6 +53,15 @@ def _lines(text: str) -> Markup:
 
 def _ago(at: datetime | None, now: datetime) -> str:
     return "" if at is None else f"{duration((now - at).total_seconds())} ago"
+
+
+def heat(number: int, most: int) -> int:
+    """The step of colour of one number among others, from 0 for none to 5 for `most`.
+
+    A step stands for as many times the one before, so that one large number leaves the small ones
+    apart.
+    """
+    return 1 + min(4, int(5 * log(1 + number) / log(1 + most))) if number else 0
 
 
 def _points(values: Sequence[float], width: int, height: int) -> str:

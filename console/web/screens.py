@@ -179,7 +179,8 @@ class Screens:
     def run(self, request: Request) -> Response:
         name = f"run:{request.path_params['id']}"
         answer = show.read(self._session, show.ShowRequest(name=name))
-        return self._page(request, "run.html", f"dlq show {name}", answer)
+        edit = self._plans.edit_of(answer.name) if self._plans is not None else ""
+        return self._page(request, "run.html", f"dlq show {name}", answer, edit=edit)
 
     # What is changed.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
@@ -11,7 +11,7 @@ from deadletter.aws.own_rows import FAILURES, ForeignRows, failing_origin, key_o
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, plain, stored
 from deadletter.contract import CAUSES, Partition, cause_partition
 from deadletter.failure.cause_index import CauseEntry, entry_from_item, shard_of
-from deadletter.failure.ledger import LedgerUnavailable
+from deadletter.failure.ledger import LedgerUnavailable, row_from_item
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -133,14 +133,20 @@ class DynamoDBCauseEntries:
         return is_own
 
     def whole(self, origins: Sequence[str]) -> Mapping[str, CauseEntry]:
-        """The entries of these letters with all their attributes, by their origins."""
+        """The entries of these letters with all that their rows keep, by their origins.
+
+        DynamoDB reads a row as a whole, whatever is asked of it: the failures cost nothing more.
+        """
         keys = [(Partition.LEDGER.of(self._pipeline, origin), FAILURES) for origin in origins]
         try:
-            items = self._table.get_many(keys, **_projection(CAUSES.projected))
+            items = self._table.get_many(keys)
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
-        entries = [entry_from_item(item) for item in items.values()]
-        return {entry.origin: entry for entry in entries if entry is not None}
+        return {
+            entry.origin: replace(entry, failures=row_from_item(item).failures)
+            for item in items.values()
+            if (entry := entry_from_item(item)) is not None
+        }
 
     def _partition(self, shard: int) -> str:
         return cause_partition(self._pipeline, shard)

@@ -48,8 +48,9 @@ class CauseEntry:
 
     `fingerprint` is empty if its last failure has none; `first_at` are the epoch seconds of the
     first failure, and `seen` those of the last one, rounded down to SEEN_WITHIN; `attempt` is the
-    life that the last one ended, and `blame` who was to blame for it. What was not read is empty
-    or none.
+    life that the last one ended, and `blame` who was to blame for it. `failures` are those that the
+    letter's row keeps, of whatever cause, the earliest first: the index does not hold them. What
+    was not read is empty or none.
     """
 
     origin: str
@@ -63,6 +64,7 @@ class CauseEntry:
     attempt: int = 0
     about: AboutLetter = NOTHING_KNOWN
     blame: Blame = Blame.NEITHER
+    failures: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 from urllib.parse import unquote, urlencode
@@ -113,9 +114,12 @@ def opened(cloud: Cloud, ticking: Ticking) -> Callable[..., Browser]:
     """Opens the page, as `dlq ui` and a browser do."""
     numbers = count()
 
-    def open_(*, acts: bool = False, enters: bool = True) -> Browser:
+    def open_(
+        *, acts: bool = False, enters: bool = True, pause: Callable[[float], None] = time.sleep
+    ) -> Browser:
         guard = PageGuard(secret=lambda: f"secret-{next(numbers)}", clock=ticking, port=PORT)
-        session = Session(lambda: aws.connect(None, REGION), "deadletter", time.time, via=BY_PAGE)
+        connect = partial(aws.connect, None, REGION)
+        session = Session(connect, "deadletter", time.time, pause=pause, via=BY_PAGE)
         browser = Browser(guard, page_of(session, guard, acts=acts), session)
         if enters:
             answer = browser.get(guard.address.partition(guard.root)[2])

@@ -5,9 +5,15 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Event
 
 import pytest
 
+from deadletter.replay.edits import EditRefused
+from deadletter.replay.run import RunState
+from tests.console.cli.test_retry import BODIES, Held
 from tests.console.conftest import Cloud, Dlq, FakeLambda
 from tests.console.web.conftest import Browser
 from tests.each_row import each_row
@@ -87,6 +93,105 @@ def test_a_message_is_edited_before_it_is_sent(orders: Cloud, opened: Opened) ->
     assert '"price": 7' in html.unescape(plan.text), plan.text
     same = browser.post("plan/retry", **choice, document="no JSON")
     assert same.status == 400
+
+
+@dataclass
+class EditedRetry:
+    """A retry of a message that was edited in the page; its run takes it when the test says so."""
+
+    cloud: Cloud
+    browser: Browser
+    worker: ThreadPoolExecutor
+    taken: Event = field(default_factory=Event)
+    run: str = ""
+    held: Held | None = None
+
+    def begin(self) -> str:
+        """What the page shows at once."""
+        self.cloud.park("orders", "POISON", BODIES[0], origin="origin-0")
+        choice = {"pipeline": "orders", "places": "parked", "everything": "on", "edit": "on"}
+        first = html.unescape(self.browser.post("plan/retry", **choice).text)
+        document = first.partition('spellcheck="false">')[2].partition("</textarea>")[0]
+        do = self.browser.planned("retry", **choice, document=document.replace("1.10", "13"))
+        done = self.browser.post(do, reason="the price was wrong")
+        assert done.status == 303, done.text
+        self.run = done.headers["location"].removeprefix(self.browser.guard.root)
+        return self.page()
+
+    def page(self) -> str:
+        return html.unescape(self.browser.get(self.run).text)
+
+    def end(self) -> str:
+        """Lets the run take its message, and waits for the edit; what the page shows then."""
+        self.taken.set()
+        self.worker.shutdown()
+        return self.page()
+
+
+@pytest.fixture
+def retry(
+    orders: Cloud, opened: Opened, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> EditedRetry:
+    is_taken = getattr(request, "param", True)
+
+    def pause(_seconds: float) -> None:
+        assert edited.taken.wait(60)
+        replays = orders.replays("orders")
+        [before] = replays.all()
+        after = replace(before, generation=before.generation + 1, state=RunState.HELD)
+        if is_taken:
+            edited.held = Held(orders, BODIES[:1], before)
+            after = replace(after, resume_to=RunState.CANARY, letters=1)
+        replays.change(before, after)
+
+    worker = ThreadPoolExecutor()
+    monkeypatch.setattr("console.web.acts.ThreadPoolExecutor", lambda **_: worker)
+    edited = EditedRetry(orders, opened(acts=True, pause=pause), worker)
+    return edited
+
+
+def test_an_edited_retry_leads_to_its_run_at_once_and_sends_what_was_edited(
+    retry: EditedRetry, dlq: Dlq
+) -> None:
+    begun = retry.begin()
+    assert "Its messages are edited first. Nothing is sent before." in begun
+    assert ">Resume<" not in begun
+    # The run is on record, and nothing of the message was changed yet.
+    [row] = json.loads(dlq("audit", "--json").stdout)["changes"]
+    assert (row["command"], row["via"], row["why"]) == ("retry", "dlq ui", "the price was wrong")
+    assert retry.held is None
+
+    after = retry.end()
+
+    assert retry.held is not None
+    assert json.loads(retry.held.sent(0).body)["price"] == 13
+    assert "edited first" not in after
+    assert "CANARY" in after
+    commands = [row["command"] for row in json.loads(dlq("audit", "--json").stdout)["changes"]]
+    assert commands == ["run resume", "retry", "retry"]
+
+
+@pytest.mark.parametrize("retry", [False], indirect=True)
+def test_an_edit_that_fails_is_said_on_the_page_of_its_run(retry: EditedRetry) -> None:
+    retry.begin()
+    after = retry.end()
+    assert "so it was ended: nothing was edited or sent" in after
+    assert "ABORTED" in after
+
+
+def test_a_message_that_refuses_its_edit_stays_held_and_the_page_says_why(
+    retry: EditedRetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> None:
+        raise EditRefused("the pipeline would not take it")
+
+    retry.begin()
+    monkeypatch.setattr("console.operations.edits._checked", refuses)
+    after = retry.end()
+    assert "1 could not be edited: the pipeline would not take it." in after
+    assert "HELD" in after
+    # What a person resumed now would be the message as it was.
+    assert ">Resume<" not in after
 
 
 @each_row(

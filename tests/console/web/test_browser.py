@@ -55,6 +55,10 @@ def app(cloud: Cloud, functions: FakeLambda) -> dict[str, str]:
         cloud.failed(
             "orders", ids[name], about, at=now - 60, fingerprint=f"{number}abc" * 4, **facts
         )
+    for number in range(12):
+        about = AboutLetter({"tenantId": "acme" if number % 4 else "cedar"})
+        facts = {"at": now - 90, "fingerprint": "0abc" * 4, "version": "4.2", **kinds["down"]}
+        cloud.failed("orders", f"more-{number}", about, **facts)
     ids["order"] = cloud.letter(json.dumps({"tenant": "cedar", "price": 0}))
     cloud.failed("orders", ids["order"], error_type="ValueError", fingerprint="2abc" * 4)
     cloud.park("orders", "POISON", "{}")
