@@ -2,102 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from playwright.sync_api import Browser
 
-from console.operations import aws
-from console.operations.audit_lines import BY_PAGE
-from console.operations.session import Session
 from console.web.guard import PageGuard
-from console.web.server import page_of
-from deadletter.circuit.state import State
-from deadletter.failure.failure import Blame
-from deadletter.failure.ledger import AboutLetter
 from tests.chromium import Tab
-from tests.console.conftest import REGION, Cloud, FakeLambda
 
 ROOT = Path(__file__).parents[3]
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 
 PICTURES = ROOT / "build" / "ui"
-
-LONG = "cedar-" + "x" * 180
-"""A name that fits nowhere."""
-
-
-@pytest.fixture
-def app(cloud: Cloud, functions: FakeLambda) -> dict[str, str]:
-    """A pipeline in trouble, with names too long for any screen; IDs of its messages."""
-    settings = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
-    cloud.deploy("orders", parking=("default", "fix"), context=("tenantId",), settings=settings)
-    functions.configure("orders", **settings)
-    functions.routes = True
-    now, ids = time.time(), {}
-    kinds: dict[str, dict[str, Any]] = {
-        "down": {"error_type": "HTTPError", "http_status": 503, "blame": Blame.DEPENDENCY},
-        "bug": {"error_type": "KeyError", "message": "no price " + "y" * 200},
-    }
-    for number, (name, facts) in enumerate(kinds.items()):
-        ids[name] = cloud.letter(json.dumps({"tenant": LONG}))
-        about = AboutLetter({"tenantId": LONG})
-        cloud.failed(
-            "orders", ids[name], about, at=now - 60, fingerprint=f"{number}abc" * 4, **facts
-        )
-    for number in range(12):
-        about = AboutLetter({"tenantId": "acme" if number % 4 else "cedar"})
-        facts = {"at": now - 90, "fingerprint": "0abc" * 4, "version": "4.2", **kinds["down"]}
-        cloud.failed("orders", f"more-{number}", about, **facts)
-    ids["order"] = cloud.letter(json.dumps({"tenant": "cedar", "price": 0}))
-    cloud.failed("orders", ids["order"], error_type="ValueError", fingerprint="2abc" * 4)
-    cloud.park("orders", "POISON", "{}")
-    cloud.circuit("orders", "orders", State.OPEN)
-    cloud.waiting("orders", "circuit:orders", 12)
-    cloud.rule("stop-cedar", tenantId="cedar", action="HOLD", reason="503 " + "z" * 120)
-    return ids
-
-
-@pytest.fixture
-def guard(app: dict[str, str]) -> Iterator[PageGuard]:
-    """The page is served for whom this guard lets in."""
-    numbers = iter(range(9))
-    made = PageGuard(secret=lambda: f"secret-{next(numbers)}", clock=time.monotonic)
-    listening = socket.create_server(("127.0.0.1", 0))
-    made.port = listening.getsockname()[1]
-    session = Session(lambda: aws.connect(None, REGION), "deadletter", time.time, via=BY_PAGE)
-    # Clients are made in this thread, as the server's own threads may not.
-    _ = session.aws.sqs, session.aws.dynamodb, session.aws.cloudwatch, session.aws.ssm
-    config = uvicorn.Config(
-        page_of(session, made, acts=True), access_log=False, log_level="error", lifespan="off"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
-    thread.start()
-    yield made
-    server.should_exit = True
-    thread.join()
-
-
-@pytest.fixture
-def tab(guard: PageGuard, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Tab]:
-    """The page, opened by its address; a test may ask for another scheme and width."""
-    options: dict[str, Any] = getattr(request, "param", {})
-    with chromium.new_context(**{"viewport": {"width": 1200, "height": 800}, **options}) as context:
-        opened = Tab(context, f"http://127.0.0.1:{guard.port}{guard.root}")
-        opened.page.goto(guard.address)
-        opened.page.wait_for_url(opened.home)
-        yield opened
 
 
 def screens(app: dict[str, str]) -> dict[str, str]:
