@@ -58,29 +58,26 @@ class DiscardPlan:
     keeps_copies: bool
 
     @property
-    def tally(self) -> MessageTally:
-        return MessageTally([letter for draft in self.drafts for letter in draft.census.taken])
+    def letters(self) -> Sequence[CountedLetter]:
+        return [letter for draft in self.drafts for letter in draft.census.taken]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageTally:
-    """Messages as a person has to see them before a yes; never what is in them."""
+def told(letters: Sequence[CountedLetter]) -> Iterator[str]:
+    """What a person has to see of messages before a yes; never what is in them.
 
-    letters: Sequence[CountedLetter]
-
-    def says(self) -> Iterator[str]:
-        """Why they are parked, how they failed, the oldest, and which some of them are."""
-        reasons = Counter(letter.reason for letter in self.letters if letter.reason)
-        if reasons:
-            yield f"Parked for {_numbers(reasons)}."
-        yield f"Last failures: {_numbers(Counter(map(_failure, self.letters)))}."
-        known = [letter for letter in self.letters if letter.first_sent]
-        oldest = min(known, key=lambda letter: letter.first_sent, default=None)
-        if oldest is not None and (sent := moment(oldest.first_sent / 1000)) is not None:
-            yield f"The oldest was first sent at {sent:%Y-%m-%d %H:%M} UTC: {oldest.origin}"
-        ids = sorted({letter.origin for letter in self.letters})
-        more = len(ids) - _MOST_NAMED
-        yield f"They are {', '.join(ids[:_MOST_NAMED])}{f' and {more:,} more' if more > 0 else ''}."
+    Why they are parked, how they failed, the oldest, and which some of them are.
+    """
+    reasons = Counter(letter.reason for letter in letters if letter.reason)
+    if reasons:
+        yield f"Parked for {_numbers(reasons)}."
+    yield f"Last failures: {_numbers(Counter(map(_failure, letters)))}."
+    known = [letter for letter in letters if letter.first_sent]
+    oldest = min(known, key=lambda letter: letter.first_sent, default=None)
+    if oldest is not None and (sent := moment(oldest.first_sent / 1000)) is not None:
+        yield f"The oldest was first sent at {sent:%Y-%m-%d %H:%M} UTC: {oldest.origin}"
+    ids = sorted({letter.origin for letter in letters})
+    more = len(ids) - _MOST_NAMED
+    yield f"They are {', '.join(ids[:_MOST_NAMED])}{f' and {more:,} more' if more > 0 else ''}."
 
 
 def _failure(letter: CountedLetter) -> str:
@@ -135,13 +132,12 @@ def in_words(found: Chosen) -> str:
 
 def question(plan: DiscardPlan) -> Iterator[str]:
     """What would be thrown away, and until when it can be restored."""
-    tally = plan.tally
     parts = ", ".join(
         f"{len(draft.census.taken):,} in {draft.source.name}" for draft in plan.drafts
     )
-    number = count(len(tally.letters), "message")
+    number = count(len(plan.letters), "message")
     yield f"Discard {number} of {plan.chosen.pipeline.name}: {parts}."
-    yield from tally.says()
+    yield from told(plan.letters)
     if plan.keeps_copies:
         yield f"They can be restored for {REPORT_DAYS} days."
     else:
@@ -154,7 +150,7 @@ def commit(session: Session, plan: DiscardPlan, reason: str) -> RunsStarted:
         start(session, draft.because(reason), draft.origins, command="discard")
         for draft in plan.drafts
     ]
-    return started(session, plan.chosen.pipeline, runs, plan.tally.letters, reason)
+    return started(session, plan.chosen.pipeline, runs, plan.letters, reason)
 
 
 VERB = Verb(

@@ -16,7 +16,7 @@ from deadletter.routing.selection import Selection
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import side_by_side
-from .discard import MessageTally
+from .discard import told
 from .letter_walk import FoundLetter
 from .life_record import record_of
 from .problem import Cause, Problem
@@ -175,7 +175,7 @@ def question(plan: RestorePlan) -> Iterator[str]:
     """What would come back, and who threw it away."""
     number = count(len(plan.letters), "discarded message")
     yield f"Restore {number} of {plan.pipeline.name}, as they were: they are parked then."
-    yield from MessageTally(plan.letters).says()
+    yield from told(plan.letters)
     for discard in plan.discards:
         at = moment(discard.at)
         when = f" at {at:%Y-%m-%d %H:%M} UTC" if at else ""

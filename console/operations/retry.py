@@ -19,7 +19,7 @@ from deadletter.rules.rule import Action
 from . import causes, edits, redrive, rule_table
 from .again import OnceMore, ended, pace_says
 from .answer import Answer
-from .discard import MessageTally, in_words
+from .discard import in_words, told
 from .due import DueNow, opens
 from .edits import Change
 from .letter_walk import FoundLetter
@@ -419,7 +419,7 @@ def _counts(plan: RetryPlan, found: Chosen) -> Iterator[str]:
         number = count(plan.letters, "message")
         yield f"Send {number} of {found.pipeline.name} again{where}{held}: {places}."
         letters = [letter for draft in taken for letter in draft.census.taken]
-        yield from MessageTally(letters).says()
+        yield from told(letters)
         yield "What fails again is parked as RUN_FAILED, or for what it fails with."
         if any(letter.reason == Reason.QUARANTINED for letter in letters):
             yield "Some were parked by a rule: while it is in force, the run parks them again."

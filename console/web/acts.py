@@ -79,9 +79,11 @@ class KeptPlan:
     def button(self) -> str:
         """What the button says: "Retry 3 messages", "Open circuit"."""
         noun, _, verb = self.words.rpartition(" ")
-        number = getattr(self.plan, "letters", None)
-        of = noun.removesuffix("s") if number is None else count(number, "message")
-        return f"{verb.capitalize()} {of}".rstrip()
+        letters = getattr(self.plan, "letters", None)
+        if letters is None:
+            return f"{verb.capitalize()} {noun.removesuffix('s')}".rstrip()
+        number = letters if isinstance(letters, int) else len(letters)
+        return f"{verb.capitalize()} {count(number, 'message')}"
 
     @property
     def document(self) -> str | None:

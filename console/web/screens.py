@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from threading import Lock
@@ -110,6 +111,13 @@ class Screens:
         return self._page(request, "cause.html", f"dlq show cause:{id_}", answer, samples=samples)
 
     def find(self, request: Request) -> Response:
+        asked = self._choice(request)
+        if len(asked.ids) == 1 and not (asked.terms or asked.places or asked.pipelines):
+            [id_] = asked.ids
+            # What is over, too, which a search does not look through.
+            with suppress(Problem):
+                show.read(self._session, show.ShowRequest(name=f"message:{id_}"))
+                return RedirectResponse(f"{self._guard.root}m/{quote(id_)}", status_code=303)
         return self._found(request, look=False)
 
     def look(self, request: Request) -> Response:
@@ -126,9 +134,6 @@ class Screens:
         answer = listing.read(self._session, asked) if is_asked or look else None
         command = typed_line("list", listing.VERB, replace(asked, limit=20))
         rows = answer.messages[ROWS * (number - 1) :] if answer else ()
-        if len(rows) == len(asked.ids) == 1 and not (asked.terms or asked.places):
-            found = f"m/{quote(rows[0].message_id)}?p={quote(rows[0].pipeline)}"
-            return RedirectResponse(f"{self._guard.root}{found}", status_code=303)
         return self._page(
             request, "find.html", command, answer, asked=asked, rows=rows, number=number,
             places=listing_places(),
@@ -158,7 +163,10 @@ class Screens:
     def _message(self, request: Request, *, body: bool, look: bool = False) -> Response:
         name = request.path_params["id"]
         asked = show.ShowRequest(
-            name=f"message:{name}", pipeline=request.query_params.get("p") or None, body=body, look=look
+            name=f"message:{name}",
+            pipeline=request.query_params.get("p") or None,
+            body=body,
+            look=look,
         )
         answer = show.read(self._session, asked)
         command = typed_line("show", show.VERB, replace(asked, name=name))

@@ -128,6 +128,7 @@ def parts(first: int) -> Parts:
         ],
         "e2e": [
             nightly_tests("tests/operate"),
+            nightly_tests("tests/console/web", CHROMIUM="required"),
             # Those of the day, too: only a whole session has used all that roles are granted.
             # Where Chromium is missing, the tests of pages fail instead of being skipped.
             nightly_tests("tests/e2e", marked="sandbox", CHROMIUM="required"),
