@@ -8,24 +8,41 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sandbox.command_line import ENVIRONMENT, ROOT
-from tests.e2e.deployed import Deployed
+from tests.chromium import Tab
+from tests.console.web.hand import Hand
+from tests.e2e.deployed import Deployed, event
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CLICKS = 80
 
 
 @pytest.fixture
-def page(orders: Deployed) -> Iterator[subprocess.Popen[str]]:
-    """`dlq ui`, typed by a person who stops it by Ctrl-C."""
+def page(orders: Deployed, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """`dlq ui`, typed by a person who stops it by Ctrl-C; a test may add options."""
     typed = [sys.executable, "-m", "console.cli", "ui", "--no-browser"]
+    typed += getattr(request, "param", ())
     environment = {**ENVIRONMENT, **orders.sandbox.environment}
     with subprocess.Popen(
         typed, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
     ) as started:
         yield started
         started.kill()
+
+
+def address_of(page: subprocess.Popen[str]) -> str:
+    """The address that it prints."""
+    assert page.stderr is not None
+    return next(line.strip() for line in page.stderr if line.strip().startswith("http://"))
 
 
 def fetched(url: str, **headers: str) -> tuple[int, str, str]:
@@ -41,8 +58,7 @@ def fetched(url: str, **headers: str) -> tuple[int, str, str]:
 def test_the_page_of_the_deployed_app_is_served_to_who_was_told_its_address(
     orders: Deployed, page: subprocess.Popen[str]
 ) -> None:
-    assert page.stderr is not None
-    address = next(line.strip() for line in page.stderr if line.strip().startswith("http://"))
+    address = address_of(page)
     home = address.partition("enter?")[0]
     assert fetched(home)[0] == 403
     status, _, cookie = fetched(address)
@@ -56,3 +72,107 @@ def test_the_page_of_the_deployed_app_is_served_to_who_was_told_its_address(
         assert not re.search("secret|AKIA", text)
     page.send_signal(signal.SIGINT)
     assert page.wait(30) in (0, 130)
+
+
+@dataclass
+class Person:
+    """Who clicks through the deployed app, and what the audit table has to say of it."""
+
+    hand: Hand
+    changed: list[str] = field(default_factory=list)
+
+    @property
+    def page(self) -> Page:
+        return self.hand.tab.page
+
+    def agree(self, button: str, command: str) -> None:
+        self.hand.agree(button)
+        self.changed.append(command)
+
+    def look_around(self) -> None:
+        """Each screen, and its causes by everything that they can be grouped by."""
+        for name in ("Causes", "Find", "Runs", "Now"):
+            self.hand.link(name)
+        self.hand.link("Causes")
+        for by in self.page.get_by_label("By").locator("option").all_inner_texts():
+            self.page.get_by_label("By").select_option(by)
+            self.hand.button("Show")
+            self.page.wait_for_url(f"**by={by}")
+
+    def switch_the_circuit(self) -> None:
+        for button, does in (("Open for 2h", "open"), ("Release", "release")):
+            self.hand.link("Runs")
+            self.hand.button(button, within="tr:has(th:text-is('orders'))")
+            self.agree(f"{does.capitalize()} circuit", f"circuit {does}")
+
+    def write_a_rule(self) -> None:
+        name = f"page-{uuid.uuid4().hex[:8]}"
+        self.hand.link("Runs")
+        self.hand.link("Add a rule")
+        given = {"rule": name, "pipeline": "orders", "action": "HOLD", "expires": "2h",
+                 "terms": f"tenant={name}"}  # fmt: skip
+        for field_, text in given.items():
+            self.page.locator(f".fields [name={field_}]").fill(text)
+        self.hand.button("Plan it")
+        self.agree("Add rule", "rules add")
+        for does in ("Disable", "Undo"):
+            self.hand.link("Runs")
+            self.hand.button(does, within=f"tr:has(th:text-is('{name}'))")
+            self.agree(f"{does} rule", f"rules {does.lower()}")
+
+    def choose_parked(self, id_: str, does: str) -> None:
+        """Retry or discard one parked message, and wait until its run has ended."""
+        self.hand.link("Find")
+        self.page.get_by_label("In").select_option("parked")
+        self.hand.button("Find")
+        self.page.wait_for_url("**in=parked**")
+        self.hand.button("Receive from queues too; all is given back, and SQS counts it")
+        self.hand.tick(id_)
+        self.hand.button(f"{does} the chosen")
+        self.agree(f"{does} 1 message", does.lower())
+        self.ended()
+
+    def restore(self, id_: str) -> None:
+        self.hand.search(id_)
+        self.hand.button("Restore")
+        self.agree("Restore 1 message", "restore")
+        self.ended()
+
+    def ended(self) -> None:
+        self.page.wait_for_url("**/runs/*")
+        self.page.locator(".chip:text-is('DONE')").wait_for()
+
+
+@pytest.mark.parametrize("page", [("--act",)], indirect=True)
+def test_eighty_clicks_do_what_their_commands_do(
+    orders: Deployed, tenant: str, page: subprocess.Popen[str], chromium: Browser
+) -> None:
+    ids = [orders.send(event(tenant), "ParkingLot", MessageAttributes={}) for _ in range(2)]
+    before = {change["id"] for change in orders.dlq("audit", "--limit", "1000")["changes"]}
+    address = address_of(page)
+    with chromium.new_context() as context:
+        tab = Tab(context, address.partition("enter?")[0])
+        # Each screen asks the whole app, and a busy machine takes its time.
+        tab.page.set_default_timeout(120_000)
+        tab.page.goto(address)
+        tab.page.wait_for_url(tab.home)
+        person = Person(Hand(tab))
+        for _ in range(2):
+            person.look_around()
+            person.switch_the_circuit()
+            person.write_a_rule()
+        sent, thrown_away = ids
+        person.choose_parked(sent, "Retry")
+        for _ in range(2):
+            person.choose_parked(thrown_away, "Discard")
+            person.restore(thrown_away)
+        assert tab.errors == []
+        assert person.hand.clicks >= CLICKS
+    [shown] = [orders.dlq("show", id_)["message"]["processed"]["answer"] for id_ in [sent]]
+    assert shown == "yes"
+    assert orders.parked(tenant) != []
+    changes = orders.dlq("audit", "--limit", "1000")["changes"]
+    ours = [each for each in reversed(changes) if each["id"] not in before]
+    assert [(each["command"], each["via"]) for each in ours] == [
+        (command, "dlq ui") for command in person.changed
+    ]

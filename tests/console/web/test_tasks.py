@@ -3,54 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.chromium import Tab
+from tests.console.web.hand import Hand
 
 MOST = 3
-
-
-@dataclass
-class Hand:
-    """A person's hand at the page: it counts its clicks. Typing is none."""
-
-    tab: Tab
-    clicks: int = 0
-    why: str = ""
-    """The reason that it was asked for."""
-
-    def link(self, name: str) -> None:
-        self.clicks += 1
-        self.tab.page.get_by_role("link", name=name, exact=True).first.click()
-
-    def button(self, name: str, *, within: str = "main") -> None:
-        self.clicks += 1
-        place = self.tab.page.locator(within)
-        place.get_by_role("button", name=name, exact=True).first.click()
-
-    def tick(self, name: str) -> None:
-        self.clicks += 1
-        self.tab.page.get_by_label(name).first.check()
-
-    def search(self, text: str) -> None:
-        self.tab.page.get_by_role("search").get_by_role("textbox").fill(text)
-        self.tab.page.keyboard.press("Enter")
-
-    def agree(self, button: str) -> None:
-        """The reason if it is asked for, and the button that says how much."""
-        self.tab.page.locator(".fields").wait_for()
-        if (reason := self.tab.page.get_by_label("Reason")).count():
-            self.why = "INC-7"
-            reason.fill(self.why)
-        said = self.tab.page.locator(".fields button").inner_text()
-        assert re.fullmatch(button, said), f"{said!r} of:\n{self.tab.text}"
-        self.button(said)
-        self.tab.page.wait_for_load_state()
 
 
 Task = Callable[[Hand, dict[str, str]], None]
