@@ -81,20 +81,115 @@ def test_a_message_is_found_edited_and_sent_again_by_clicks(app: dict[str, str],
     assert tab.errors == []
 
 
-def test_a_circuit_is_closed_by_the_keyboard_alone(app: dict[str, str], tab: Tab, dlq: Any) -> None:
-    tab.open("runs")
-    button = tab.page.get_by_role("button", name="Close for 10m")
-    for _ in range(80):
+FOCUS = """() => {
+  const style = getComputedStyle(document.activeElement);
+  return document.activeElement === document.body
+    || (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2);
+}"""
+"""Whether a person sees where the focus is."""
+
+
+def reach(tab: Tab, role: Any, name: str) -> None:
+    """Press Tab until an element has the focus, which is seen wherever it stops."""
+    wanted = tab.page.get_by_role(role, name=name, exact=True).first
+    for _ in range(120):
         tab.page.keyboard.press("Tab")
-        if button.evaluate("(each) => each === document.activeElement"):
-            break
+        assert tab.page.evaluate(FOCUS), tab.page.evaluate("document.activeElement.outerHTML")
+        if wanted.evaluate("(each) => each === document.activeElement"):
+            return
+    raise AssertionError(f"{name} is not reached by Tab")
+
+
+def give_reason(tab: Tab, reason: str) -> None:
+    """Type why, where a plan asks for it, and agree."""
+    tab.page.wait_for_selector("[name=reason]:focus")
+    tab.page.keyboard.type(reason)
     tab.page.keyboard.press("Enter")
-    tab.page.wait_for_function("document.activeElement.name === 'reason'")
-    tab.page.keyboard.type("false alarm")
+
+
+def close_a_circuit(tab: Tab, app: dict[str, str]) -> None:
+    tab.open("runs")
+    reach(tab, "button", "Close for 10m")
     tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("h1:has-text('done')")
-    [row] = json.loads(dlq("circuit", "list", "--json").stdout)["circuits"]
-    assert (row["state"], row["forced_reason"]) == ("CLOSED", "false alarm")
+
+
+def retry_what_was_found(tab: Tab, app: dict[str, str]) -> None:
+    tab.open()
+    reach(tab, "textbox", "IDs, or terms such as tenant=cedar")
+    tab.page.keyboard.type("status=503")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**/find?q=*")
+    reach(tab, "checkbox", app["down"])
+    tab.page.keyboard.press("Space")
+    reach(tab, "button", "Retry the chosen")
+    tab.page.keyboard.press("Enter")
+
+
+def discard_a_message(tab: Tab, app: dict[str, str]) -> None:
+    tab.open(f"m/{app['order']}")
+    reach(tab, "button", "Discard")
+    tab.page.keyboard.press("Space")
+
+
+def stop_a_cause_by_a_rule(tab: Tab, app: dict[str, str]) -> None:
+    tab.open("causes/" + "1abc" * 4)
+    reach(tab, "link", "Stop by a rule")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**/form/rules-add?*")
+    reach(tab, "button", "Plan it")
+    tab.page.keyboard.press("Space")
+
+
+@pytest.mark.parametrize(
+    ("act", "end", "row"),
+    [
+        (close_a_circuit, "done", ["circuit close", "circuit orders"]),
+        (retry_what_was_found, "Run ", ["retry", "run "]),
+        (discard_a_message, "Run ", ["discard", "run "]),
+        (stop_a_cause_by_a_rule, "done", ["rules add", "rule stop-1abc1abc"]),
+    ],
+    ids=["circuit", "retry", "discard", "rule"],
+)
+def test_each_act_is_done_by_the_keyboard_alone(
+    app: dict[str, str], tab: Tab, dlq: Any, act: Any, end: str, row: list[str]
+) -> None:
+    act(tab, app)
+    give_reason(tab, "the bank is back")
+    tab.page.wait_for_selector(f"h1:has-text('{end}')")
+    changes = json.loads(dlq("audit", "--json").stdout)["changes"]
+    [change] = [each for each in changes if each["command"] == row[0]]
+    assert (change["via"], change["why"]) == ("dlq ui", "the bank is back")
+    assert change["target"].startswith(row[1])
+    assert tab.errors == []
+
+
+@pytest.mark.parametrize("tab", [{"reduced_motion": "reduce"}], indirect=True)
+def test_nothing_moves_for_who_wants_no_motion(app: dict[str, str], tab: Tab) -> None:
+    moves = """() => [...document.querySelectorAll("*")].filter((each) => {
+      const style = getComputedStyle(each);
+      return style.animationName !== "none" || parseFloat(style.transitionDuration) > 0;
+    }).length"""
+    for path in ("", "causes", "runs"):
+        tab.open(path)
+        assert tab.page.evaluate(moves) == 0, path
+
+
+def test_a_hidden_tab_asks_for_nothing(app: dict[str, str], tab: Tab) -> None:
+    tab.page.clock.install()
+    tab.open("runs")
+    hide = "(yes) => Object.defineProperty(document, 'hidden', {value: yes, configurable: true})"
+    for is_hidden in (False, True, False):
+        tab.page.evaluate(hide, is_hidden)
+        tab.page.evaluate("document.querySelector('h1').dataset.old = 'yes'")
+        tab.asked.clear()
+        if is_hidden:
+            tab.page.clock.run_for(60_000)
+            assert tab.asked == []
+        else:
+            tab.page.clock.run_for(10_500)
+            # The next look is planned once this one is in the page.
+            tab.page.wait_for_selector("h1:not([data-old])")
+    assert tab.errors == []
 
 
 @pytest.fixture
