@@ -27,6 +27,7 @@ from ..operations import (
 from ..operations.aws import explain
 from ..operations.grouping import By
 from ..operations.problem import Cause, Denied, Problem
+from ..operations.replay_report import MEANING
 from ..operations.replay_runs import list_runs
 from ..operations.session import Session
 from ..operations.verbs import typed_line
@@ -175,7 +176,7 @@ class Screens:
     def run(self, request: Request) -> Response:
         name = f"run:{request.path_params['id']}"
         answer = show.read(self._session, show.ShowRequest(name=name))
-        return self._page(request, "run.html", f"dlq show {name}", answer)
+        return self._page(request, "run.html", f"dlq show {name}", answer, meaning=MEANING)
 
     # What is changed.
 
