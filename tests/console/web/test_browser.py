@@ -27,8 +27,13 @@ from console.web.server import page_of
 from deadletter.circuit.state import State
 from deadletter.failure.failure import Blame
 from deadletter.failure.ledger import AboutLetter
+from sandbox.demo.page import page as demo_page
+from tests.console.cli.test_replay_report import RUN, kept, run
 from tests.console.conftest import REGION, Cloud, FakeLambda
 from tests.e2e.browser import needs_chromium, program
+from tests.e2e.test_replay_page import broken
+from tests.e2e.test_replay_page import page as account_page
+from tests.sandbox.demo_report import report
 
 pytestmark = needs_chromium
 
@@ -95,6 +100,8 @@ def app(cloud: Cloud, functions: FakeLambda) -> dict[str, str]:
     cloud.park("orders", "POISON", "{}")
     cloud.circuit("orders", "orders", State.OPEN)
     cloud.waiting("orders", "circuit:orders", 12)
+    cloud.replay(run(because=LONG, counts={"RECOVERED": 3, "PARKED": 1}), why=LONG)
+    kept(cloud)
     cloud.rule("stop-cedar", tenantId="cedar", action="HOLD", reason="503 " + "z" * 120)
     return ids
 
@@ -148,11 +155,20 @@ def screens(app: dict[str, str]) -> dict[str, str]:
         "find": "find?q=status%3E499",
         "message": f"m/{app['down']}",
         "runs": "runs",
+        "run": f"runs/{RUN}",
         "form": "form/rules-add?pipeline=orders&action=HOLD&expires=24h&rule=stop",
     }
 
 
-@pytest.mark.slow_because("Chromium draws seven screens, and each is judged")
+def faults(page: Page) -> list[tuple[str, list[str]]]:
+    """What axe finds, with the elements."""
+    # By the DevTools, which the page's policy does not bind.
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run().then((done) => done.violations)")
+    return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
+
+
+@pytest.mark.slow_because("Chromium draws eight screens, and each is judged")
 @pytest.mark.parametrize(
     ("tab", "name"),
     [
@@ -171,14 +187,28 @@ def test_each_screen_fits_is_silent_and_asks_nobody_else(
         tab.page.screenshot(path=PICTURES / f"{screen}-{name}.png", full_page=True)
         width = tab.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert width <= 0, f"{screen} is {width} pixels too wide"
-        # By the DevTools, which the page's policy does not bind.
-        tab.page.evaluate(AXE.read_text())
-        found = tab.page.evaluate("axe.run().then((done) => done.violations)")
-        faults = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
-        assert faults == [], screen
+        assert faults(tab.page) == [], screen
     assert tab.errors == []
     home = f"http://127.0.0.1:{tab.guard.port}{tab.guard.root}"
     assert [url for url in tab.asked if not url.startswith(home)] == []
+
+
+@pytest.mark.slow_because("Chromium draws two pages, and each is judged")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_page_that_is_one_file_fits_and_has_no_fault(
+    chromium: Chromium, tmp_path: Path, width: int, scheme: Any
+) -> None:
+    file = tmp_path / "page.html"
+    with chromium.new_context(
+        viewport={"width": width, "height": 800}, color_scheme=scheme
+    ) as context:
+        page = context.new_page()
+        for text in (account_page(broken(7)), demo_page(report())):
+            file.write_text(text)
+            page.goto(file.as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert faults(page) == []
 
 
 def test_a_message_is_found_edited_and_sent_again_by_clicks(app: dict[str, str], tab: Seen) -> None:
