@@ -57,13 +57,14 @@ def budgets() -> list[Budget]:
         Budget("commands", len(commands), 35, 34),
         Budget("option slots", slots, 120, 125),
         # And what the page shares: its command, three hours of figures, the line that is typed.
-        Budget("console, code lines", code_lines_of(console), 18_760, 10_000),
-        Budget("console, modules", len(console), 116, 75),
+        Budget("console, code lines", code_lines_of(console), 18_590, 10_000),
+        Budget("console, modules", len(console), 115, 75),
         Budget("console, code lines of tests", tests, 10_520, 6_500),
-        Budget("page, code lines", code_lines_of(web.rglob("*.py")), 620, 700),
+        # The report of a run and the demo's page are drawn by it, too.
+        Budget("page, code lines", code_lines_of(web.rglob("*.py")), 600, 700),
         *(
             Budget(f"page, lines of {kind}", lines_of(web.rglob(f"*.{kind}")), most, goal)
-            for kind, most, goal in (("html", 480, 900), ("css", 126, 300), ("js", 38, 80))
+            for kind, most, goal in (("html", 670, 900), ("css", 195, 300), ("js", 38, 80))
         ),
         Budget("words of docs, apart from decisions", words_of(pages), 110_910, 55_000),
     ]

@@ -20,6 +20,9 @@ DISTRIBUTION = "deadletter"
 NEEDED = ("boto3", "rich", "typer")
 """The packages of the extra `cli`, as pyproject.toml names them."""
 
+PAGE_NEEDS = "The page needs more packages: pip install 'deadletter[ui]'."
+"""What `dlq ui` and `dlq show --html` say where the extra `ui` is missing."""
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 _WITH_EXTRA = f"{DISTRIBUTION}[cli]"

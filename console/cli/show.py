@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 from deadletter.contract import Mode
 
@@ -16,15 +18,21 @@ from ..operations.life_place import Where
 from ..operations.message import ShownMessage
 from ..operations.observed import ObservedPipeline, where_to
 from ..operations.pipeline_settings import Attempts, Delays, SettingsInForce
+from ..operations.private_file import new_private_file
+from ..operations.problem import Cause, Problem
 from ..operations.queue import DeployedQueue
+from ..operations.replay_report import MEANING
 from ..operations.replay_runs import IN_TROUBLE
 from ..operations.rules import ShownRule, matches_of
-from ..operations.show import VERB, Shown, ShownCause
+from ..operations.session import Session
+from ..operations.show import VERB, Shown, ShownCause, ShowRequest
+from ..operations.show import read as shown
 from ..operations.words import clock, count, duration, size
 from . import verb
 from .audit import show_change
 from .circuits import show_circuit
 from .command import plain_typer
+from .entry import PAGE_NEEDS
 from .exit import Exit
 from .groups import in_versions, marked, table
 from .list import content
@@ -95,7 +103,24 @@ def status(answer: Shown) -> Exit:
     return Exit.ATTENTION if unread or unsearched or trouble or wrong else Exit.DONE
 
 
-verb.add(typer_app, VERB, show, status=status)
+def _read(session: Session, request: ShowRequest) -> Shown:
+    """What the name stands for. --html writes the page too, which needs more packages."""
+    if request.html is None:
+        return shown(session, request)
+    try:
+        from ..web.page import render
+    except ImportError as error:
+        raise Problem(PAGE_NEEDS, Cause.INPUT) from error
+    answer = shown(session, request)
+    account = answer.outcomes
+    if account is None:
+        raise Problem(f"Only a run has a page: {answer.name} is a {answer.kind}.", Cause.INPUT)
+    with new_private_file(Path(request.html)) as file:
+        file.write(render("report.html", account=account, meaning=MEANING))
+    return replace(answer, outcomes=replace(account, file=request.html))
+
+
+verb.add(typer_app, replace(VERB, read=_read), show, status=status)
 
 
 # A message.

@@ -18,6 +18,7 @@ from ..operations.audit_lines import BY_PAGE
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from .command import command, plain_typer
+from .entry import PAGE_NEEDS
 from .output import Block, Line, Reply, line, show
 
 typer_app = plain_typer()
@@ -57,9 +58,7 @@ def ui(
     try:
         from ..web.server import serve
     except ImportError as error:
-        raise Problem(
-            "The page needs more packages: pip install 'deadletter[ui]'.", Cause.INPUT
-        ) from error
+        raise Problem(PAGE_NEEDS, Cause.INPUT) from error
     session.app()
     with tempfile.TemporaryDirectory() as folder:
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 from deadletter.replay.run import RunState
@@ -21,9 +20,7 @@ from .groups import GroupsRequest, MessageGroup
 from .message import Extras, ShownMessage
 from .names import NameKind, known, only, taken_apart
 from .pipeline_settings import SettingsInForce
-from .private_file import new_private_file
 from .problem import Cause, Problem
-from .replay_page import page
 from .replay_report import RunAccount, report
 from .replay_runs import ReplayDetails, RunSwitch, details, is_at_rest, progress
 from .rules import ShownRule
@@ -204,10 +201,6 @@ def _shown_run(session: Session, said: Shown, switch: RunSwitch, request: ShowRe
         if request.html is not None:
             raise
         unread = problem.says if problem.cause is not Cause.ABSENT else ""
-    if request.html is not None and account is not None:
-        with new_private_file(Path(request.html)) as file:
-            file.write(page(account))
-        account = replace(account, file=request.html)
     return replace(said, name=run.run.run, run=run, outcomes=account, unread=unread)
 
 

@@ -1,8 +1,11 @@
-"""Pages from templates: what a message says is never taken for a part of the page."""
+"""Pages from templates: what a message says is never taken for a part of the page.
+
+The screens of `dlq ui`, and the pages that are one file: the report of a run, and the demo's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from math import log
@@ -14,13 +17,18 @@ from markupsafe import Markup
 
 from ..operations.words import clock, count, duration, printable, size
 
-_FOLDER = Path(__file__).parent / "templates"
+_HERE = Path(__file__).parent
+
+_MOST_GAPS = 120
+"""Gaps between more columns would be narrower than a pixel, and only make the colours pale."""
 
 
 @cache
 def _templates() -> Environment:
     made = Environment(
-        loader=FileSystemLoader(_FOLDER),
+        # The style as well: a page that is one file includes it.
+        loader=FileSystemLoader((_HERE / "templates", _HERE / "static")),
+        extensions=("jinja2.ext.do",),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
@@ -29,7 +37,9 @@ def _templates() -> Environment:
     )
     made.filters |= {
         "clock": clock, "count": count, "duration": duration, "lines": _lines, "bytes": size,
-        "ago": _ago, "points": _points, "heat": heat,
+        "ago": _ago, "points": _points, "heat": heat, "number": _number,
+        "share": "{:.1%}".format, "digits": "{:.5g}".format,
+        "stacked": _stacked, "columns": _columns,
     }  # fmt: skip
     return made
 
@@ -62,6 +72,35 @@ def heat(number: int, most: int) -> int:
     apart.
     """
     return 1 + min(4, int(5 * log(1 + number) / log(1 + most))) if number else 0
+
+
+def _number(value: Any) -> Any:
+    """A number with its thousands apart; a text, and a number that is unknown, as they are."""
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def _stacked(numbers: Mapping[str, int], total: int = 0) -> Iterator[tuple[str, int, float, float]]:
+    """Each number above 0 with its name, where it begins, and its share, of `total` or of all."""
+    total, at = max(total, sum(numbers.values()), 1), 0.0
+    for name, number in numbers.items():
+        if number:
+            yield name, number, at, number / total
+            at += number / total
+
+
+def _columns(
+    stacks: Sequence[Mapping[str, int]],
+) -> Iterator[tuple[int, str, int, float, float, float, float]]:
+    """The parts of a column for each stack: its place, name, number, left, top, width and height.
+
+    The last four are shares of the drawing.
+    """
+    most = max((sum(stack.values()) for stack in stacks), default=0)
+    step = 1 / max(1, len(stacks))
+    width = step * (0.96 if len(stacks) <= _MOST_GAPS else 1)
+    for place, stack in enumerate(stacks):
+        for name, number, at, share in _stacked(stack, most):
+            yield place, name, number, place * step, 1 - at - share, width, share
 
 
 def _points(values: Sequence[float], width: int, height: int) -> str:

@@ -29,6 +29,7 @@ from ..operations import (
 from ..operations.aws import explain
 from ..operations.grouping import By
 from ..operations.problem import Cause, Denied, Problem
+from ..operations.replay_report import MEANING
 from ..operations.replay_runs import list_runs
 from ..operations.session import Session
 from ..operations.verbs import typed_line
@@ -188,7 +189,9 @@ class Screens:
         name = f"run:{request.path_params['id']}"
         answer = show.read(self._session, show.ShowRequest(name=name))
         edit = self._plans.edit_of(answer.name) if self._plans is not None else ""
-        return self._page(request, "run.html", f"dlq show {name}", answer, edit=edit)
+        return self._page(
+            request, "run.html", f"dlq show {name}", answer, edit=edit, meaning=MEANING
+        )
 
     # What is changed.
 

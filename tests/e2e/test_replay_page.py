@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from console.operations.replay_page import page
 from console.operations.replay_report import MEANING, GroupAccount, RunAccount, RunMinute
 from console.operations.replay_runs import ReplayRow
+from console.web.page import render
 from sandbox.server import ROOT
 from tests.chromium import Sight, look
 
@@ -56,6 +56,10 @@ def broken(minutes: int) -> RunAccount:
         ],
         says=f"13 of {letters} messages are unaccounted for: the run is BROKEN",
     )  # fmt: skip
+
+
+def page(account: RunAccount) -> str:
+    return render("report.html", account=account, meaning=MEANING)
 
 
 def test_the_account_that_is_drawn_at_night_is_one_of_today() -> None:

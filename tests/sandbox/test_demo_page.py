@@ -82,8 +82,7 @@ def test_every_figure_of_the_account_stands_there() -> None:
 
 def test_each_stage_of_the_flow_adds_up_to_what_was_sent() -> None:
     changed = report(waiting=3, delivered=275, healed=94, lost=1)
-    flow = page(changed).partition('class="flow"')[2]
-    stages = re.findall(r"<li>(.*?)</li>", flow, flags=re.S)[:3]
+    stages = re.findall(r'<div class="column">(.*?)</div>', page(changed), flags=re.S)
     numbers = [[int(box) for box in re.findall(r"<b>([\d,]+)</b>", stage)] for stage in stages]
     assert numbers == [[331], [181, 150], [94, 52, 3, 1]]
     assert sum(numbers[2]) == numbers[1][1]
@@ -121,9 +120,9 @@ def test_a_demo_that_went_wrong_has_a_page_all_the_same() -> None:
         del known[key]
     html = page(known)
     assert "without an end" in html
-    shade = re.search(r'<rect x="([\d.]+)" y="0" width="([\d.]+)" height="200"', html)
+    shade = re.search(r'<rect class="p-outage" x="([\d.]+)" width="([\d.]+)"', html)
     assert shade is not None
-    assert float(shade[1]) + float(shade[2]) == pytest.approx(720, abs=1)
+    assert float(shade[1]) + float(shade[2]) == pytest.approx(1, abs=0.001)
     assert "One letter" not in html
 
 
@@ -160,10 +159,10 @@ def test_what_the_demo_writes_is_what_the_page_reads() -> None:
 
 def test_the_outage_is_shaded_where_it_was() -> None:
     html = page(report(outage={"began": 29.5, "ended": 59.0}))
-    shade = re.search(r'<rect x="([\d.]+)" y="0" width="([\d.]+)" height="200"', html)
+    shade = re.search(r'<rect class="p-outage" x="([\d.]+)" width="([\d.]+)"', html)
     assert shade is not None
-    assert float(shade[1]) == pytest.approx(360, abs=1)
-    assert float(shade[2]) == pytest.approx(360, abs=1)
+    assert float(shade[1]) == pytest.approx(0.5, abs=0.001)
+    assert float(shade[2]) == pytest.approx(0.5, abs=0.001)
     assert "The outage was from 30 to 59 seconds" in html
     assert html.count("<polyline") == 5
 
@@ -171,8 +170,8 @@ def test_the_outage_is_shaded_where_it_was() -> None:
 @pytest.mark.parametrize("changes", [{}, {"outage": {}}, {"samples": report()["samples"][:3]}])
 def test_each_line_of_the_chart_has_its_name_beside_it(changes: dict[str, object]) -> None:
     html = page(report(**changes))
-    swatch = r'<span style="(?:left|right):[\d.]+%;top:[\d.]+%"><span class="swatch line".*?</span>'
-    names = re.findall(rf"{swatch}([\w ]+)</span>", html)
+    place = r"(?:left|right):[\d.]+%;top:[\d.]+%"
+    names = re.findall(rf'<span style="{place}"><i class="p-\w+"></i>([\w ]+)</span>', html)
     assert sorted(names) == ["DLQ", "delivered", "main queue", "parked", "waiting room"]
 
 

@@ -33,6 +33,7 @@ from deadletter.replay.discarded import DiscardedLetter, discarded_name
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from tests.chromium import Tab
+from tests.console.cli.test_replay_report import kept, run
 from tests.console.conftest import BUCKET, REGION, Cloud, FakeLambda
 
 if TYPE_CHECKING:
@@ -179,17 +180,19 @@ def app(cloud: Cloud, functions: FakeLambda) -> dict[str, str]:
     cloud.circuit("orders", "orders", State.OPEN)
     cloud.waiting("orders", "circuit:orders", 12)
     cloud.replay(ReplayRun(id="", pipeline="orders", state=RunState.RUNNING))
+    cloud.replay(run(because=LONG, counts={"RECOVERED": 3, "PARKED": 1}), why=LONG)
+    kept(cloud)
     thrown = cloud.replay(
         ReplayRun(id="", pipeline="orders", state=RunState.DONE, counts={"DISCARDED": 1}),
         source="parking:default", destination="discard",
     )  # fmt: skip
     cloud.ticket(thrown.id, "thrown-away", "copy", ReplayOutcome.DISCARDED)
-    kept = DiscardedLetter(
+    copy = DiscardedLetter(
         letter=Letter("copy", "{}"), home="parking:default", stamp=Stamp("thrown-away"), at=now,
         by="ann", because="a wrong line",
     )  # fmt: skip
     objects = S3RunObjects(cloud.s3, BUCKET, "orders", thrown.id)
-    objects.put(discarded_name("copy"), kept.to_bytes())
+    objects.put(discarded_name("copy"), copy.to_bytes())
     cloud.rule("stop-cedar", tenantId="cedar", action="HOLD", reason="503 " + "z" * 120)
     return ids
 

@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from console.web.guard import PageGuard
+from sandbox.demo.page import page as demo_page
 from tests.chromium import Tab
+from tests.console.cli.test_replay_report import RUN
+from tests.e2e.test_replay_page import broken
+from tests.e2e.test_replay_page import page as account_page
+from tests.sandbox.demo_report import report
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,11 +35,20 @@ def screens(app: dict[str, str]) -> dict[str, str]:
         "find": "find?q=status%3E499",
         "message": f"m/{app['down']}",
         "runs": "runs",
+        "run": f"runs/{RUN}",
         "form": "form/rules-add?pipeline=orders&action=HOLD&expires=24h&rule=stop",
     }
 
 
-@pytest.mark.slow_because("Chromium draws seven screens, and each is judged")
+def faults(page: Page) -> list[tuple[str, list[str]]]:
+    """What axe finds, with the elements."""
+    # By the DevTools, which the page's policy does not bind.
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run().then((done) => done.violations)")
+    return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
+
+
+@pytest.mark.slow_because("Chromium draws eight screens, and each is judged")
 @pytest.mark.parametrize(
     ("tab", "name"),
     [
@@ -53,13 +67,27 @@ def test_each_screen_fits_is_silent_and_asks_nobody_else(
         tab.page.screenshot(path=PICTURES / f"{screen}-{name}.png", full_page=True)
         width = tab.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert width <= 0, f"{screen} is {width} pixels too wide"
-        # By the DevTools, which the page's policy does not bind.
-        tab.page.evaluate(AXE.read_text())
-        found = tab.page.evaluate("axe.run().then((done) => done.violations)")
-        faults = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
-        assert faults == [], screen
+        assert faults(tab.page) == [], screen
     assert tab.errors == []
     assert [url for url in tab.asked if not url.startswith(tab.home)] == []
+
+
+@pytest.mark.slow_because("Chromium draws two pages, and each is judged")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_page_that_is_one_file_fits_and_has_no_fault(
+    chromium: Browser, tmp_path: Path, width: int, scheme: Any
+) -> None:
+    file = tmp_path / "page.html"
+    with chromium.new_context(
+        viewport={"width": width, "height": 800}, color_scheme=scheme
+    ) as context:
+        page = context.new_page()
+        for text in (account_page(broken(7)), demo_page(report())):
+            file.write_text(text)
+            page.goto(file.as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert faults(page) == []
 
 
 def test_a_message_is_found_edited_and_sent_again_by_clicks(app: dict[str, str], tab: Tab) -> None:
