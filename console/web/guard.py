@@ -141,7 +141,8 @@ class Guarded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            # A socket: the page has none, and nothing but requests is judged here.
+            # The page has no sockets.
+            await send({"type": "websocket.close"})
             return
         names: dict[str, str] = {}
         for name, value in scope["headers"]:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from console.web.guard import PageGuard
+from deadletter.circuit.state import State
+from deadletter.failure.ledger import AboutLetter
+from deadletter.replay.run import ReplayRun
+from deadletter.replay.ticket import ReplayOutcome
 from sandbox.demo.page import page as demo_page
 from tests.chromium import Tab
 from tests.console.cli.test_replay_report import RUN
+from tests.console.conftest import Cloud
 from tests.e2e.test_replay_page import broken
 from tests.e2e.test_replay_page import page as account_page
 from tests.sandbox.demo_report import report
@@ -247,24 +254,89 @@ def elsewhere() -> Iterator[Callable[[str], str]]:
     server.server_close()
 
 
-def test_a_page_of_another_port_reads_frames_and_sends_nothing(
-    guard: PageGuard, tab: Tab, elsewhere: Callable[[str], str]
-) -> None:
+GETS = """{
+  fetch: (url) => fetch(url, {credentials: "include"}).then((a) => a.text()).then(() => true),
+  blind: (url) => fetch(url, {credentials: "include", mode: "no-cors"}).then((a) => a.ok),
+  image: (url) => loaded("img", "src", url + "static/icon.svg"),
+  script: (url) => loaded("script", "src", url + "static/page.js"),
+  style: (url) => loaded("link", "href", url + "static/page.css", {rel: "stylesheet"}),
+  object: (url) => loaded("object", "data", url, {type: "text/html"}),
+  socket: (url) => new Promise((done) => {
+    const socket = new WebSocket(url.replace("http", "ws"));
+    socket.onopen = () => done(true);
+    socket.onerror = () => done(false);
+  }),
+  beacon: async (url) => navigator.sendBeacon(url + "plan/circuit-open", FORM) && false,
+  post: (url) => fetch(url + "plan/circuit-open", {
+    method: "POST", credentials: "include", mode: "no-cors", body: FORM,
+  }).then((a) => a.ok),
+}"""
+"""How a page tries to get something of another; each gives whether it did."""
+
+
+def test_a_page_of_another_port_gets_nothing_whatever_it_tries(
+    guard: PageGuard, tab: Tab, elsewhere: Callable[[str], str], dlq: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    home = tab.home
+    asked: dict[str, bool] = {}
+    refusal = guard.refusal
+
+    def judged(method: str, path: str, headers: Mapping[str, str]) -> str | None:
+        why = refusal(method, path, headers)
+        if path != "/favicon.ico":
+            asked[path.removeprefix(guard.root)] = why == "Another page has asked for this."
+        return why
+
+    monkeypatch.setattr(guard, "refusal", judged)
     tab.page.goto(
         elsewhere(
-            f"""<form id=f method=post action="{tab.home}plan/circuit-open">
+            f"""<form id=f method=post action="{home}plan/circuit-open">
             <input name=form value={guard.form}><input name=pipeline value=orders>
-            <input name=expires value=2h></form><iframe src="{tab.home}"></iframe>"""
+            <input name=expires value=2h></form><iframe src="{home}"></iframe>
+            <script>
+            const FORM = new URLSearchParams(
+              {{form: "{guard.form}", pipeline: "orders", expires: "2h"}});
+            const loaded = (name, source, url, more = {{}}) => new Promise((done) => {{
+              const each = Object.assign(document.createElement(name), more);
+              each.onload = () => done(true);
+              each.onerror = () => done(false);
+              each[source] = url;
+              document.body.append(each);
+            }});
+            const GETS = {GETS};
+            </script>
+            <a id=a href="{home}runs">a link</a><a id=w target=_blank href="{home}">a window</a>"""
         )
     )
-    read = (
-        """(url) => fetch(url, {credentials: "include"}).then((a) => a.text(), () => "refused")"""
-    )
-    assert tab.page.evaluate(read, tab.home) == "refused"
-    assert not any(frame.url.startswith(tab.home) for frame in tab.page.frames[1:])
+    kinds = tab.page.evaluate("Object.keys(GETS)")
+    assert len(kinds) == 9
+    for kind in kinds:
+        got = "([kind, url]) => GETS[kind](url).then((yes) => yes, () => false)"
+        assert tab.page.evaluate(got, [kind, home]) is False, kind
+    assert not any(frame.url.startswith(home) for frame in tab.page.frames[1:])
+    with tab.page.context.expect_page() as opened:
+        tab.page.click("#w")
+    assert opened.value.inner_text("body") == "Another page has asked for this."
     tab.page.evaluate("document.getElementById('f').submit()")
     tab.page.wait_for_url(f"{tab.home}plan/circuit-open")
     assert tab.page.inner_text("body") == "Another page has asked for this."
+    tab.page.go_back()
+    tab.page.click("#a")
+    assert tab.page.inner_text("body") == "Another page has asked for this."
+    # The browser sent its cookie along, and each was refused as another page's.
+    assert asked == dict.fromkeys(["", "plan/circuit-open", "runs", "static/icon.svg",
+                                   "static/page.js", "static/page.css"], True)  # fmt: skip
+    assert json.loads(dlq("audit", "--json").stdout)["changes"] == []
+
+
+def test_a_name_that_points_to_this_machine_opens_nothing(guard: PageGuard, tab: Tab) -> None:
+    # Chromium asks this machine for each name that ends so, as for one that was made to point here.
+    for name in ("localhost", "evil.localhost"):
+        answer = tab.page.goto(f"http://{name}:{guard.port}{guard.root}")
+        assert answer is not None
+        assert answer.status == 403
+        assert tab.page.inner_text("body") == "This page has another address."
 
 
 def test_the_address_that_was_opened_opens_nothing_more(
@@ -276,3 +348,103 @@ def test_the_address_that_was_opened_opens_nothing_more(
         assert "opened before" in stranger.page.inner_text("body")
         stranger.open()
         assert "good for one browser" in stranger.page.inner_text("body")
+
+
+def test_a_form_with_another_word_changes_nothing(app: dict[str, str], tab: Tab, dlq: Any) -> None:
+    tab.open("runs")
+    tab.page.evaluate(
+        "document.querySelectorAll('[name=form]').forEach((each) => { each.value = 'guessed'; })"
+    )
+    tab.click("Close for 10m")
+    assert "Another page has sent this form" in tab.text
+    assert json.loads(dlq("audit", "--json").stdout)["changes"] == []
+
+
+HOSTILE = (
+    "<script>window.hacked = 1</script>\"'><img src=x onerror=window.hacked=1>"
+    "<a href='javascript:window.hacked=1'>{{ 7*7 }}\u202e\u2066\x00\x1b[2J"
+)
+LARGE = 200 * 1024
+
+
+@pytest.fixture
+def hostile(app: dict[str, str], cloud: Cloud, dlq: Any) -> str:
+    """A message with such text in each of its fields, and 200 KB of it; its ID."""
+    body = json.dumps({"tenant": HOSTILE, "price": 0, "x": HOSTILE}, ensure_ascii=False)
+    body = body[:-2] + HOSTILE[:90].replace('"', "'") * (LARGE // 90) + '"}'
+    shown = HOSTILE.replace("\x00", "").replace("\x1b", "")
+    id_ = cloud.letter(body, note=shown, **{"customer.name": shown})
+    about = AboutLetter({"tenantId": HOSTILE, "messageType": HOSTILE}, endpoint=HOSTILE)
+    facts = {
+        "error_type": HOSTILE, "message": HOSTILE, "place": HOSTILE, "request_id": HOSTILE,
+        "queue": HOSTILE, "circuit": HOSTILE, "version": HOSTILE, "sent_at": int(time.time()) - 90,
+        "sent_because": HOSTILE, "sent_rule": HOSTILE, "attempt": 1,
+    }  # fmt: skip
+    cloud.failed("orders", id_, about, at=time.time() - 60, fingerprint="9abc" * 4, **facts)
+    cloud.failed("orders", f"x{HOSTILE}", about, fingerprint="<img src=x onerror=1>", **facts)
+    cloud.park("orders", "POISON", body, because=HOSTILE, sender=HOSTILE, rule=HOSTILE)
+    cloud.circuit("orders", HOSTILE, State.OPEN)
+    cloud.waiting("orders", f"circuit:{HOSTILE}", 2)
+    cloud.rule("r", pattern={"x": [HOSTILE]}, action="HOLD", reason=HOSTILE, created_by=HOSTILE)
+    run = ReplayRun(id="fedcba9876543210", pipeline="orders", because=HOSTILE, by=HOSTILE)
+    cloud.replay(run, who=HOSTILE, why=HOSTILE)
+    cloud.ticket(run.id, id_, "a copy", ReplayOutcome.UNKNOWN)
+    changed = dlq("circuit", "open", "orders", "--expires", "2h", "--reason", HOSTILE, "--yes")
+    assert changed.exit_code == 0, changed.output
+    return id_
+
+
+def is_harmless(tab: Tab, screen: str) -> None:
+    """What a message says is text on this screen, and fits it."""
+    foreign = "body script, img, iframe, [onerror], [href^=javascript]"
+    assert tab.page.locator(foreign).count() == 0, screen
+    assert tab.page.evaluate("window.hacked") is None, screen
+    width = tab.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert width <= 0, f"{screen} is {width} pixels too wide"
+    text = tab.page.evaluate("document.documentElement.textContent + document.title")
+    assert [each for each in "\u202e\u2066\x00\x1b" if each in text] == [], screen
+    # That a screen is refused with a sentence is no fault of it.
+    faults = [each for each in tab.errors if not each.startswith("Failed to load resource")]
+    assert faults == [], screen
+
+
+@pytest.mark.slow_because("fifteen screens with 200 KB of hostile text in Chromium")
+def test_hostile_text_in_each_field_is_text_on_each_screen(
+    app: dict[str, str], hostile: str, tab: Tab
+) -> None:
+    tab.page.on("dialog", lambda dialog: tab.errors.append(dialog.message))
+    typed = quote(HOSTILE)
+    paths = {
+        "now": "", "causes": "causes", "by type": "causes?by=type", "by tenant": "causes?by=tenant",
+        "by endpoint": "causes?by=endpoint", "cause": "causes/" + "9abc" * 4,
+        "find": "find?q=cause%3D9abc", "find parked": "find?in=parked", "message": f"m/{hostile}",
+        "runs": "runs", "run": "runs/fedcba9876543210", "not found": f"m/{typed}",
+        "form": f"form/rules-add?rule={typed}&pipeline={typed}&terms={typed}",
+        "typed": f"find?q={typed}&in={typed}",
+    }  # fmt: skip
+    for screen, path in paths.items():
+        tab.open(path)
+        is_harmless(tab, screen)
+        if screen == "causes":
+            assert tab.page.locator(".heat th[title*='hacked']").count() == 1
+            assert tab.page.locator(".heat td[data-label*='hacked']").count() > 0
+    # A name that is in the address is no address of a script's.
+    tab.open("causes")
+    tab.page.get_by_role("link", name="<img src", exact=False).first.click()
+    is_harmless(tab, "a cause of that name")
+    tab.open(f"m/{hostile}")
+    tab.page.get_by_role("checkbox").check()
+    tab.click("Show the body")
+    tab.page.wait_for_selector("main pre")
+    is_harmless(tab, "body")
+    assert len(tab.page.inner_text("pre >> nth=0")) > LARGE
+    tab.open(f"m/{hostile}")
+    tab.click("Edit and send")
+    editor = tab.page.get_by_label("The message")
+    is_harmless(tab, "editor")
+    assert len(editor.input_value()) > LARGE
+    editor.fill(editor.input_value().replace('"price": 0', '"price": 7'))
+    tab.click("Plan it")
+    is_harmless(tab, "plan")
+    assert '"price": 7' in tab.text
+    assert [url for url in tab.asked if not url.startswith(tab.home)] == []

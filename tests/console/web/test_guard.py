@@ -208,7 +208,7 @@ def test_no_path_leads_out_of_the_folder_of_files(cloud: Cloud, opened: Opened) 
     assert browser.get("static/page.js").status == 200
 
 
-def test_a_socket_is_not_answered(opened: Opened) -> None:
+def test_a_socket_is_closed(opened: Opened) -> None:
     browser = opened()
     said: list[Any] = []
 
@@ -221,7 +221,7 @@ def test_a_socket_is_not_answered(opened: Opened) -> None:
     headers = [(b"host", HOST.encode()), (b"cookie", browser.headers["cookie"].encode())]
     scope = {"type": "websocket", "path": browser.guard.root, "headers": headers}
     asyncio.run(browser.page(scope, receive, send))
-    assert said == []
+    assert said == [{"type": "websocket.close"}]
 
 
 def test_a_form_without_the_pages_word_is_refused(cloud: Cloud, opened: Opened) -> None:
