@@ -36,11 +36,14 @@ class Hand:
 
     def agree(self, button: str) -> None:
         """The reason if it is asked for, and the button that says how much."""
-        self.tab.page.locator(".fields").wait_for()
-        if (reason := self.tab.page.get_by_label("Reason")).count():
+        page = self.tab.page
+        page.locator(".fields, .note").first.wait_for()
+        assert page.locator(".fields").count(), f"{page.url}: {self.tab.text}"
+        if (reason := page.get_by_label("Reason")).count():
             self.why = "INC-7"
             reason.fill(self.why)
-        said = self.tab.page.locator(".fields button").inner_text()
+        said = page.locator(".fields button").inner_text()
         assert re.fullmatch(button, said), f"{said!r} of:\n{self.tab.text}"
-        self.button(said)
-        self.tab.page.wait_for_load_state()
+        # Who goes on at once would break off what was sent.
+        with page.expect_navigation():
+            self.button(said)
