@@ -37,7 +37,7 @@ class Hand:
     def agree(self, button: str) -> None:
         """The reason if it is asked for, and the button that says how much."""
         page = self.tab.page
-        page.locator(".fields, .note").first.wait_for()
+        page.wait_for_url("**/plan/**")
         assert page.locator(".fields").count(), f"{page.url}: {self.tab.text}"
         if (reason := page.get_by_label("Reason")).count():
             self.why = "INC-7"
