@@ -127,13 +127,17 @@ def ticking() -> Ticking:
     return Ticking()
 
 
+def no_pause(_seconds: float) -> None:
+    raise AssertionError("a request waits for nothing")
+
+
 @pytest.fixture
 def opened(cloud: Cloud, ticking: Ticking) -> Callable[..., Browser]:
     """Opens the page, as `dlq ui` and a browser do."""
     numbers = count()
 
     def open_(
-        *, acts: bool = False, enters: bool = True, pause: Callable[[float], None] = time.sleep
+        *, acts: bool = False, enters: bool = True, pause: Callable[[float], None] = no_pause
     ) -> Browser:
         guard = PageGuard(secret=lambda: f"secret-{next(numbers)}", clock=ticking, port=PORT)
         connect = partial(aws.connect, None, REGION)

@@ -24,7 +24,11 @@ class Hand:
     def button(self, name: str, *, within: str = "main") -> None:
         self.clicks += 1
         place = self.tab.page.locator(within)
-        place.get_by_role("button", name=name, exact=True).first.click()
+        try:
+            place.get_by_role("button", name=name, exact=True).first.click()
+        except Exception as error:
+            error.add_note(f"On {self.tab.page.url}:\n{self.tab.text}")
+            raise
 
     def tick(self, name: str) -> None:
         self.clicks += 1
