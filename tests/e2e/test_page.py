@@ -19,6 +19,7 @@ from sandbox.command_line import ENVIRONMENT, ROOT
 from tests.chromium import Tab
 from tests.console.web.hand import Hand
 from tests.e2e.deployed import Deployed, event
+from tests.e2e.receiver import Receiver
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -118,19 +119,22 @@ class Person:
         self.hand.button("Plan it")
         self.agree("Add rule", "rules add")
         for does in ("Disable", "Undo"):
-            self.hand.link("Runs")
-            self.hand.button(does, within=f"tr:has(th:text-is('{name}'))")
+            self._change(name, does)
             self.agree(f"{does} rule", f"rules {does.lower()}")
+
+    def _change(self, rule: str, does: str) -> None:
+        """Plan a change of a rule; a change that is not on record yet is looked for again."""
+        while True:
+            self.hand.link("Runs")
+            self.hand.button(does, within=f"tr:has(th:text-is('{rule}'))")
+            self.page.wait_for_url("**/plan/**")
+            if "on record seconds later" not in self.hand.tab.text:
+                return
 
     def choose_parked(self, id_: str, does: str) -> None:
         """Retry or discard one parked message, and wait until its run has ended."""
-        self.hand.link("Find")
-        self.page.locator("select[name=in]").select_option("parked")
-        self.hand.button("Find")
-        self.page.wait_for_url("**in=parked**")
-        self.hand.button("Receive from queues too; all is given back, and SQS counts it")
-        self.hand.tick(id_)
-        self.hand.button(f"{does} the chosen")
+        self.hand.search(id_)
+        self.hand.button(does)
         self.agree(f"{does} 1 message", does.lower())
         self.ended()
 
@@ -147,9 +151,21 @@ class Person:
 
 @pytest.mark.parametrize("page", [("--act",)], indirect=True)
 def test_eighty_clicks_do_what_their_commands_do(
-    orders: Deployed, tenant: str, page: subprocess.Popen[str], chromium: Browser
+    orders: Deployed,
+    tenant: str,
+    receiver: Receiver,
+    page: subprocess.Popen[str],
+    chromium: Browser,
 ) -> None:
-    ids = [orders.send(event(tenant), "ParkingLot", MessageAttributes={}) for _ in range(2)]
+    receiver.statuses[tenant] = 422
+    ids = [orders.send(event(tenant)) for _ in range(2)]
+
+    def parked() -> bool:
+        orders.redrive()
+        return len(orders.parked(tenant)) == len(ids)
+
+    orders.until(parked, "both are parked")
+    receiver.statuses[tenant] = 200
     before = orders.dlq("audit", "--limit", "1000")["changes"]
     address = address_of(page)
     with chromium.new_context() as context:
@@ -159,7 +175,7 @@ def test_eighty_clicks_do_what_their_commands_do(
         tab.page.goto(address)
         tab.page.wait_for_url(tab.home)
         person = Person(Hand(tab))
-        for _ in range(3):
+        for _ in range(4):
             person.look_around()
         for _ in range(2):
             person.switch_the_circuit()
