@@ -188,7 +188,8 @@ def test_eighty_clicks_do_what_their_commands_do(
         assert tab.errors == []
         assert person.hand.clicks >= CLICKS
     assert orders.dlq("show", sent)["message"]["processed"]["answer"] == "yes"
-    assert len(orders.parked(tenant)) == 1
+    [place] = orders.dlq("show", thrown_away)["message"]["places"]
+    assert place["where"] == "PARKED"
     changes = orders.dlq("audit", "--limit", "1000")["changes"]
     ours = reversed(changes[: len(changes) - len(before)])
     assert [(each["command"], each["via"]) for each in ours] == [
