@@ -2,17 +2,20 @@
 
 import argparse
 import json
+import os
+import re
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, TextIO
 
+from deadletter.contract import pipeline_parameter
 from sandbox.demo import run as demo
 from sandbox.deploy import DeployError, deploy
 from sandbox.first_watch import watch_once
@@ -21,7 +24,16 @@ from sandbox.queue_metrics import QueueMetrics
 from sandbox.replay import run as replay
 from sandbox.replay.script import Sizes
 from sandbox.server import ROOT, Sandbox, SandboxError
-from sandbox.stay import ENV_FILE, stay
+from sandbox.stay import ENV_FILE, page_beside, stay, wanted
+
+# The app that is deployed unless another one is named.
+OURS = ROOT / "app.py"
+
+# What each pipeline registers itself as.
+PIPELINE = re.compile(pipeline_parameter("(?P<app>[^/]+)", "(?P<pipeline>[^/]+)"))
+
+# Seconds between two lines where none can be drawn again.
+LINE_EVERY = 5.0
 
 # AWS CLI v1 has an endpoint of its own for SQS, whatever the environment says.
 V1 = '--endpoint-url "$AWS_ENDPOINT_URL"'
@@ -34,6 +46,13 @@ def main(arguments: list[str]) -> int:
     shown = commands.add_parser("replay", help="replay dead messages, and account for each")
     shown.add_argument("--letters", type=int, default=2_000, help="messages in the DLQ")
     up = commands.add_parser("up", help="start, deploy, and stay until Ctrl-C")
+    up.add_argument(
+        "--app",
+        metavar="FILE",
+        type=app_file,
+        default=OURS,
+        help="deploy a CDK app of your own instead: the Python file that makes it",
+    )
     up.add_argument(
         "--context",
         metavar="KEY=VALUE",
@@ -89,6 +108,7 @@ def main(arguments: list[str]) -> int:
             return replay.main(ROOT / "build" / "replay", page, Sizes(letters=chosen.letters))
         up_until_interrupted(
             Sandbox(chosen.folder, secure=not chosen.insecure),
+            chosen.app,
             dict(chosen.context),
             letters=chosen.with_letters,
             causes=chosen.causes,
@@ -111,8 +131,16 @@ def pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def app_file(text: str) -> Path:
+    """Read the path of a CDK app."""
+    if not (path := Path(text).absolute()).is_file():
+        raise argparse.ArgumentTypeError(f"{text} is no file")
+    return path
+
+
 def up_until_interrupted(
     sandbox: Sandbox,
+    app: Path,
     context: dict[str, str],
     *,
     letters: int,
@@ -122,66 +150,98 @@ def up_until_interrupted(
 ) -> None:
     """Start, deploy, fill, say how to get in, and wait for Ctrl-C."""
     began = time.monotonic()
-    pipelines = pipelines_of(context)
-    if letters:
+    filled = ""
+    if letters and app == OURS:
+        pipelines = pipelines_of(context)
+        filled = str(pipelines[0]["name"])
         pipelines[0]["mode"] = mode
         # For endpoints that somebody starts on this machine.
         pipelines[0]["tuning"] = {"consumer.allow_loopback": True}
         context = {**context, "pipelines": json.dumps(pipelines)}
     with passing(sys.stdout) as tell, sandbox:
         tell(f"an AWS is up at {sandbox.endpoint}")
-        deploy(sandbox, context=context, show=tell)
+        deploy(sandbox, context=context, app=app, show=tell)
         with QueueMetrics(sandbox.queues, sandbox.client("cloudwatch")):
-            pipeline = str(pipelines[0]["name"])
+            name, names = registered(sandbox)
+            filled = filled or names[0]
+            sandbox.environment = {**sandbox.environment, "DLQ_APP": name}
             random = Random(1)  # noqa: S311 - the same letters each time, not secret
             made = samples(letters, causes, random) if letters else []
-            for done in fill(sandbox, pipeline, made, time.time()):
-                tell(f"{done} of {letters} messages are in the DLQ of {pipeline}")
+            for done in fill(sandbox, name, filled, made, time.time()):
+                tell(f"{done} of {letters} messages are in the DLQ of {filled}")
             tell("the watch looks for the first time")
             watch_once(sandbox)
             tell("")
             seconds = time.monotonic() - began
             print(f"The app is deployed into an AWS at {sandbox.endpoint} ({seconds:.0f} s).")
-            print(f"Pipelines: {', '.join(str(each['name']) for each in pipelines)}.", end=" ")
+            print(f"Pipelines: {', '.join(names)}.", end=" ")
             if letters:
-                print(f"{letters} messages failed in {pipeline}, for {causes} causes.", end=" ")
+                print(f"{letters} messages failed in {filled}, for {causes} causes.", end=" ")
             print(f"Logs: {shortest(sandbox.folder)}")
             print("For dlq, boto3, AWS CLI v2; v1: aws sqs … " + V1)
-            show = partial(print, flush=True)
-            stay(sandbox, tries(pipeline, letters=letters), file=env_file, show=show)
+            looked_at = wanted(sys.stdin, sys.stdout, os.environ)
+            with page_beside(sandbox) if looked_at else nullcontext():
+                show = partial(print, flush=True)
+                stay(sandbox, tries(filled, letters=letters), file=env_file, show=show)
 
 
 def pipelines_of(context: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The pipelines that will be deployed: the context's, else those of cdk.json."""
+    """The settings of our own app's pipelines: the context's, else those of cdk.json."""
     written = context.get("pipelines")
     own = json.loads((ROOT / "cdk.json").read_text())["context"]["pipelines"]
     pipelines: list[dict[str, Any]] = json.loads(written) if written else own
     return pipelines
 
 
+def registered(sandbox: Sandbox) -> tuple[str, list[str]]:
+    """The name of the deployed app and those of its pipelines, as its parameters say.
+
+    Raises SandboxError if it has no pipeline.
+    """
+    asked = sandbox.client("ssm").get_paginator("get_parameters_by_path")
+    named = [
+        parameter["Name"]
+        for page in asked.paginate(Path="/", Recursive=True)
+        for parameter in page["Parameters"]
+    ]
+    found = [match for name in named if (match := PIPELINE.fullmatch(name))]
+    if not found:
+        raise SandboxError("the app has no RedrivePipeline: docs/install.md shows the statement")
+    name = found[0]["app"]
+    return name, [match["pipeline"] for match in found if match["app"] == name]
+
+
 def tries(pipeline: str, *, letters: int) -> list[str]:
     """Three commands that show something."""
+    page = "dlq ui --act               # a page: what needs a person, and why"
     if letters:
         return [
-            "dlq ui --act               # a page: what needs a person, and why",
+            page,
             f"dlq groups {pipeline:<16}# why the messages failed, and what to type",
             "dlq retry --auto --dry-run  # which would go where, when and why",
         ]
     return [
-        "dlq ui --act               # a page: what needs a person, and why",
+        page,
         f"dlq show {pipeline:<18}# the policy in force",
-        f"aws sqs list-queues {V1}",
+        "make sandbox APP=my/app.py  # a CDK app of your own instead",
     ]
 
 
 @contextmanager
-def passing(stream: TextIO) -> Iterator[Callable[[str], None]]:
-    """Give a function that shows what goes on: on one line of a terminal, else nowhere."""
+def passing(
+    stream: TextIO, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[str], None]]:
+    """Give a function that shows what goes on: on one line of a terminal, else in few lines."""
+    said = clock()
 
     def tell(text: str) -> None:
+        nonlocal said
         if stream.isatty():
             width = shutil.get_terminal_size().columns - 1
             print(f"\r\033[K{text.strip()[:width]}", end="", file=stream, flush=True)
+        elif text.strip() and clock() - said >= LINE_EVERY:
+            said = clock()
+            print(text.strip(), file=stream, flush=True)
 
     try:
         yield tell

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.contract import DEFAULT_APP, LedgerKeeps, app_parameter, pipeline_parameter
+from deadletter.contract import LedgerKeeps, app_parameter, pipeline_parameter
 from deadletter.failure.about_letter import about_letter
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Failure
@@ -108,9 +108,9 @@ def _met(handle: Callable[[Mapping[str, Any]], None], body: Mapping[str, Any]) -
 
 
 def fill(
-    sandbox: Sandbox, pipeline: str, letters: Sequence[SampleLetter], now: float
+    sandbox: Sandbox, app: str, pipeline: str, letters: Sequence[SampleLetter], now: float
 ) -> Iterator[int]:
-    """Put *letters* into the DLQ of *pipeline*; yields how many are there so far.
+    """Put *letters* into the DLQ of a pipeline of *app*; yields how many are there so far.
 
     Raises RuntimeError if SQS refuses one.
     """
@@ -122,8 +122,8 @@ def fill(
         )
         return value
 
-    url = read(pipeline_parameter(DEFAULT_APP, pipeline))["dlq_url"]
-    table = read(app_parameter(DEFAULT_APP))["letters_table"]
+    url = read(pipeline_parameter(app, pipeline))["dlq_url"]
+    table = read(app_parameter(app))["letters_table"]
     ledger = DynamoDBLedger(sandbox.client("dynamodb"), table, pipeline, lambda: now, KEEP_SECONDS)
 
     def put(chunk: Sequence[tuple[int, SampleLetter]]) -> int:

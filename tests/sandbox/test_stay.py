@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import io
+import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 import termios
@@ -16,11 +18,13 @@ from typing import Any
 
 import pytest
 
-from sandbox.__main__ import pipelines_of, tries
+from sandbox.__main__ import LINE_EVERY, passing, pipelines_of, tries
+from sandbox.progress import until
 from sandbox.server import ROOT
-from sandbox.stay import script, sourced, stay, wanted
+from sandbox.stay import page_beside, script, sourced, stay, wanted
 from tests.console.command_lines import parse
 from tests.each_row import each_row
+from tests.sandbox.test_demo_next import run_by
 
 VARIABLES = {"AWS_ENDPOINT_URL": "https://127.0.0.1:1", "AWS_CA_BUNDLE": "it's here/ca.pem"}
 SANDBOX: Any = SimpleNamespace(environment=VARIABLES)
@@ -162,13 +166,71 @@ def test_it_says_what_to_type_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     assert not file.exists()
 
 
+# Says what it was given, and stays until it is interrupted.
+PAGE = """#!{python}
+import json, os, pathlib, signal, sys
+said = pathlib.Path({said!r})
+try:
+    said.with_suffix(".new").write_text(json.dumps([sys.argv[1:], dict(os.environ)]))
+    said.with_suffix(".new").rename(said)
+    signal.pause()
+except KeyboardInterrupt:
+    said.with_suffix(".ended").touch()
+"""
+
+
+def test_the_page_opens_beside_the_sandbox_and_ends_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, page = tmp_path / "said", tmp_path / "page"
+    page.write_text(PAGE.format(python=sys.executable, said=str(said)))
+    page.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(page))
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    monkeypatch.setenv("BROWSER", "theirs")
+    with page_beside(SANDBOX):
+        until(said.exists, "the page is up")
+        assert not said.with_suffix(".ended").exists()
+    assert said.with_suffix(".ended").exists()
+    words, environment = json.loads(said.read_text())
+    assert words == ["-m", "console.cli", "ui", "--act"]
+    parse(shlex.join(["dlq", *words[2:]]))
+    assert environment["BROWSER"] == "theirs"
+    assert environment.items() >= VARIABLES.items()
+    assert environment["AWS_CONFIG_FILE"] == "/dev/null"
+    assert "AWS_PROFILE" not in environment
+
+
 @pytest.mark.parametrize("letters", [0, 4_000])
 def test_the_commands_to_try_exist(letters: int) -> None:
-    typed = tries("orders", letters=letters)
+    typed = [line.partition("#")[0].strip() for line in tries("orders", letters=letters)]
     assert len(typed) == 3
-    for line in typed:
-        if line.startswith("dlq "):
-            parse(line.partition("#")[0].strip())
+    for command in typed:
+        if command.startswith("make "):
+            assert run_by(command)[1:] == ["-m", "sandbox", "up", "--app", "my/app.py"]
+        else:
+            parse(command)
+
+
+def test_what_goes_on_is_one_line_of_a_terminal() -> None:
+    terminal = Terminal()
+    with passing(terminal) as tell:
+        tell("one\n")
+        tell("two\n")
+    assert "two" in terminal.getvalue()
+    assert "\n" not in terminal.getvalue()
+
+
+def test_what_goes_on_is_a_line_every_few_seconds_of_a_pipe() -> None:
+    pipe, now = io.StringIO(), 100.0
+    with passing(pipe, lambda: now) as tell:
+        tell("at once")
+        for text in ("first\n", "soon after", ""):
+            now += LINE_EVERY / 2 if text == "soon after" else LINE_EVERY
+            tell(text)
+        now += LINE_EVERY
+        tell("last")
+    assert pipe.getvalue() == "first\nlast\n"
 
 
 def test_pipelines_are_those_that_will_be_deployed() -> None:
