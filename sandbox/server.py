@@ -90,7 +90,8 @@ class Sandbox:
         self._trust: ssl.SSLContext | None = None
         self._own_clock = own_clock
         self._clock: FastClock | None = None
-        self._clock_environment: Mapping[str, str] = {}
+        self.clock_environment: Mapping[str, str] = {}
+        """What a process of ours finds the clock by, with `sandbox.fast_clock`."""
         self._command_line = CommandLine()
 
     def __enter__(self) -> Self:
@@ -114,8 +115,8 @@ class Sandbox:
         self._state = Path(tempfile.mkdtemp(prefix="deadletter-sandbox-"))
         if self._own_clock:
             file = self._state / "clock"
-            self._clock, self._clock_environment = FastClock.begin(file), {VARIABLE: str(file)}
-            self._command_line = CommandLine(self._clock_environment)
+            self._clock, self.clock_environment = FastClock.begin(file), {VARIABLE: str(file)}
+            self._command_line = CommandLine(self.clock_environment)
         # The emulator inherits the listening socket, so nobody can take the port in between.
         with socket.create_server(("127.0.0.1", 0)) as listener, self.log.open("wb") as log:
             port = listener.getsockname()[1]
@@ -123,7 +124,7 @@ class Sandbox:
             arguments.append(str(listener.fileno()))
             trust = {}
             environment = self._emulator_environment(self._state, port)
-            environment |= self._clock_environment
+            environment |= self.clock_environment
             if self.secure:
                 issued = certificate.issue(self._state, now=datetime.now(UTC))
                 self._trust = ssl.create_default_context(cafile=issued.trust)

@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 
 CLICKS = 80
 
+# `dlq`, by the clock of the deployed app: the audit table compares its times with theirs.
+DLQ = (
+    "import runpy, sys; from sandbox import fast_clock; fast_clock.install();"
+    " sys.argv[0] = 'dlq'; runpy.run_module('console', run_name='__main__', alter_sys=True)"
+)
+
 
 @pytest.fixture
 def page(orders: Deployed, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
     """`dlq ui`, typed by a person who stops it by Ctrl-C; a test may add options."""
-    typed = [sys.executable, "-m", "console.cli", "ui", "--no-browser"]
-    typed += getattr(request, "param", ())
-    environment = {**ENVIRONMENT, **orders.sandbox.environment}
+    typed = [sys.executable, "-c", DLQ, "ui", "--no-browser", *getattr(request, "param", ())]
+    sandbox = orders.sandbox
+    environment = {**ENVIRONMENT, **sandbox.clock_environment, **sandbox.environment}
     with subprocess.Popen(
         typed, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
     ) as started:
@@ -80,6 +86,7 @@ class Person:
     """Who clicks through the deployed app, and what the audit table has to say of it."""
 
     hand: Hand
+    orders: Deployed
     changed: list[str] = field(default_factory=list)
 
     @property
@@ -146,7 +153,8 @@ class Person:
 
     def ended(self) -> None:
         self.page.wait_for_url("**/runs/*")
-        self.page.locator(".chip:text-is('DONE')").wait_for()
+        done = self.page.locator(".chip:text-is('DONE')")
+        self.orders.until(lambda: done.count() or None, "the page says that the run has ended")
 
 
 @pytest.mark.parametrize("page", [("--act",)], indirect=True)
@@ -174,7 +182,7 @@ def test_eighty_clicks_do_what_their_commands_do(
         tab.page.set_default_timeout(120_000)
         tab.page.goto(address)
         tab.page.wait_for_url(tab.home)
-        person = Person(Hand(tab))
+        person = Person(Hand(tab), orders)
         for _ in range(4):
             person.look_around()
         for _ in range(2):
