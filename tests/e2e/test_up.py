@@ -104,8 +104,9 @@ def test_it_is_up_in_few_lines_opens_its_page_and_leaves_nothing(
         home, name = address.partition("enter?")[0], cookie.partition(";")[0]
         status, shown, _ = fetched(home, Cookie=name)
         assert (status, "orders" in shown) == (200, True)
-        assert "watch has never run" not in (status := typed(file, "dlq status"))
-        assert "orders: mode observe" in status
+        said_of_it = typed(file, "dlq status")
+        assert "watch has never run" not in said_of_it
+        assert "orders: mode observe" in said_of_it
         assert "40 messages, 3 causes" in typed(file, "dlq groups orders")
         assert "moved none" in typed(file, "dlq retry --auto --reason 'try now' --yes")
         assert "40 messages, 3 causes" in typed(file, "dlq groups orders")
