@@ -234,7 +234,8 @@ class Mover:
     def _movable(self, orders: Sequence[Order]) -> list[Order]:
         """Orders whose target exists and answers; on FIFO in unbroken order."""
         targets = {self._target(order) for order in orders} - {ROOM}
-        reachable = {target for target in targets if self._is_reachable(target)} | {ROOM}
+        # In one order, whatever the process: a schedule of the simulator is one by its seed.
+        reachable = {target for target in sorted(targets) if self._is_reachable(target)} | {ROOM}
         movable = [order for order in orders if self._target(order) in reachable]
         self._count_untried([order for order in orders if self._target(order) not in reachable])
         self._tally.count(Figure.REDRIVE_FAILURE, len(orders) - len(movable))
