@@ -3,7 +3,8 @@
 With OF=shards the schedules are those of drains in shards instead of single runs, with
 OF=long-queue those of queues with hundreds of letters, with OF=breaker those of the circuit
 breaker, with OF=replay those of the workers of replay runs and of their pace, with OF=replay-run
-those of whole replay runs.
+those of whole replay runs, with OF=review those of edits of rules. HASH=file and OUTCOME=file
+compare each seed's calls, or its outcome, with those of another commit.
 """
 
 from __future__ import annotations
@@ -16,12 +17,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from deadletter.testing.clock import START
-from tests.simulation import breaker_simulator, long_queue, replay_simulator, shards_simulator
+from tests.simulation import (
+    breaker_simulator,
+    long_queue,
+    replay_simulator,
+    rule_edits,
+    shards_simulator,
+)
+from tests.simulation.digests import Digest, Kind, differing, digest
 from tests.simulation.long_queue import LongQueueSimulation
-from tests.simulation.replay_pace import paced
+from tests.simulation.replay_pace import pace_schedule, paced
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.shards_simulator import ShardsSimulation
 from tests.simulation.simulator import Simulation, random_plan, shape_of, simulate
 from tests.simulation.witness import BY_SQS, CAUSES, EXTRA, PUBLISHED, Broken
@@ -174,6 +184,11 @@ def some_of_replay(first: int) -> tuple[Counter[str], list[str]]:
     return counts, broken
 
 
+def processors() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 Some = Callable[[int], tuple[Counter[str], list[str]]]
 
 
@@ -183,7 +198,7 @@ def many(runs: int, first: int, some: Some = some) -> int:
     total: Counter[str] = Counter()
     failed: list[str] = []
     chunks = range(first, first + runs, CHUNK)
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(processors()) as pool:
         for done, (counts, broken) in enumerate(pool.map(some, chunks), start=1):
             total.update(counts)
             failed += broken
@@ -197,7 +212,7 @@ def many(runs: int, first: int, some: Some = some) -> int:
     print(f"{'promises broken':<{WIDTH}} {len(failed)}")
     for name, number in total.items():
         print(f"{name:<{WIDTH}} {number}")
-    rate = f"{ran / seconds:.0f} in {seconds:.0f} s on {os.cpu_count()} cores"
+    rate = f"{ran / seconds:.0f} in {seconds:.0f} s on {processors()} cores"
     print(f"{'schedules a second':<{WIDTH}} {rate}")
     return 1 if failed else 0
 
@@ -208,12 +223,65 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5_000, help="how many schedules (5000)")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--of", choices=(*PLAYED, "redriver"), default="redriver")
+    parser.add_argument("--hash", type=Path, help="compare calls with this file, or write it")
+    parser.add_argument("--outcome", type=Path, help="compare outcomes with it, or write it")
     chosen = parser.parse_args()
+    if chosen.hash or chosen.outcome:
+        return compare(chosen)
     show, some_seeds = PLAYED.get(chosen.of, (replay, some))
     if chosen.seed is not None:
         return show(chosen.seed)
     return many(chosen.runs, chosen.first, some_seeds)
 
+
+def show_edits(seed: int) -> int:
+    """Print the schedule of edits with this seed call by call."""
+    return _show(rule_edits.edits_schedule(seed))
+
+
+def compare(chosen: argparse.Namespace) -> int:
+    """Hash the chosen seeds, and compare them with files, or write these."""
+    seeds = range(chosen.first, chosen.first + chosen.runs)
+    with ProcessPoolExecutor(processors()) as pool:
+        digests = [*pool.map(partial(digest_of, chosen.of), seeds, chunksize=10)]
+    differs = False
+    for path, part in ((chosen.hash, "calls"), (chosen.outcome, "outcome")):
+        if path is not None:
+            hashes = {s: getattr(each, part) for s, each in zip(seeds, digests, strict=True)}
+            if found := differing(path, hashes):
+                print(f"{path}: {found}")
+                differs = True
+            else:
+                print(f"{path}: {len(seeds)} seeds, all equal")
+    return int(differs)
+
+
+def digest_of(kind: str, seed: int) -> Digest:
+    return digest(MADE[kind], seed)
+
+
+def _beside_workers(seed: int, listen: Callable[[Scheduler], None]) -> None:
+    """The schedule of the pace that is played with some seeds."""
+    if seed % PACED == 0:
+        simulation = pace_schedule(seed)
+        listen(simulation.scheduler)
+        simulation.run()
+
+
+MADE: Mapping[str, Kind] = {
+    "redriver": Kind(lambda seed: Simulation(seed, shape_of(seed), random_plan(seed))),
+    "shards": Kind(shards_simulator.shards_schedule),
+    "long-queue": Kind(long_queue.long_schedule),
+    "breaker": Kind(breaker_simulator.schedule),
+    "replay": Kind(
+        lambda seed: WorkerSimulation(seed, worker_shape(seed)),
+        replay_simulator.smaller_run,
+        _beside_workers,
+    ),
+    "replay-run": Kind(replay_simulator.schedule),
+    "review": Kind(rule_edits.edits_schedule),
+}
+"""How the schedule of a seed is made, by what it is of."""
 
 PLAYED: Mapping[str, tuple[Callable[[int], int], Some]] = {
     "shards": (show_shards, partial(some, simulate=shards_simulator.simulate_shards)),
@@ -221,6 +289,7 @@ PLAYED: Mapping[str, tuple[Callable[[int], int], Some]] = {
     "breaker": (replay_of_breaker, some_of_breaker),
     "replay": (show_worker, some_of_workers),
     "replay-run": (show_replay, some_of_replay),
+    "review": (show_edits, partial(some, simulate=rule_edits.edited)),
 }
 """How one schedule is shown, and how many are played, by what they are of."""
 

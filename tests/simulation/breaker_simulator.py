@@ -9,7 +9,7 @@ sweep starts the next.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -171,6 +171,15 @@ class BreakerSimulation:
         if not self._is_over():
             raise Broken(f"stuck: {self.witness.circuit}")
         return self
+
+    def outcome(self) -> Mapping[str, Any]:
+        """What has become of the circuit, and what it took."""
+        return {
+            "state": str(self.witness.circuit.state),
+            "outages": self.witness.trips,
+            "canaries": len(self.witness.canaries),
+            "fenced": self.witness.fenced,
+        }
 
     # When it has to be over.
 

@@ -23,7 +23,7 @@ from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline
 from tests.simulation.scheduler import EVERYWHERE, Fault, Plan, Process
 from tests.simulation.shards_simulator import ShardsSimulation, Starts, quiet
-from tests.simulation.simulator import NO_WAIT, SEND_TO_DELETE, Shape, strikes
+from tests.simulation.simulator import NO_WAIT, SEND_TO_DELETE, Shape, number_in, strikes
 from tests.simulation.witness import uid_of
 
 STEADY = (0.008, 0.012)
@@ -113,6 +113,9 @@ class LongQueueSimulation(ShardsSimulation):
                 self.witness.processed(uid)
                 sqs.delete_message(QueueUrl=main, ReceiptHandle=message["ReceiptHandle"])
         self.witness.check_conservation()
+
+    def _group_of(self, uid: str) -> str | None:
+        return f"g{number_in(uid) % self._long.groups}" if self._long.fifo else None
 
     # What is seen
 

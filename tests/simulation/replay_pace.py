@@ -215,9 +215,14 @@ class PaceSimulation:
         return lambda run: moved_to(run, run.state, at=now, by="ana")
 
 
+def pace_schedule(seed: int) -> PaceSimulation:
+    """The random schedule with this seed, not yet run."""
+    return PaceSimulation(seed, pace_shape(seed), pace_faults(seed))
+
+
 def paced(seed: int) -> PaceSimulation:
     """The random schedule with this seed, run to its end; raises Broken."""
-    simulation = PaceSimulation(seed, pace_shape(seed), pace_faults(seed))
+    simulation = pace_schedule(seed)
     simulation.run()
     return simulation
 

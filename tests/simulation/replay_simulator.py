@@ -76,6 +76,7 @@ from tests.simulation.simulator import (
     Shape,
     Simulation,
     clients_of,
+    number_in,
     spells_from,
 )
 from tests.simulation.stage import PRODUCER, attribute, ids_from
@@ -291,8 +292,17 @@ class ReplaySimulation(Simulation):
         """The ordering key of a message, and its place in it; None if it cannot be read."""
         if uid.startswith("malformed"):
             return None
-        number = int("".join(filter(str.isdigit, uid)))
+        number = number_in(uid)
         return f"k{number % self._replay.keys}", number
+
+    def _group_of(self, uid: str) -> str | None:
+        place = self.place_of(uid)
+        return place[0] if place and (self._replay.ordered or self._replay.fifo) else None
+
+    def outcome(self) -> Mapping[str, Any]:
+        counts = {plan.run_id: self._raw_runs.read(plan.run_id) for plan in self.plans}
+        ended = {run: (str(read.state), read.counts) for run, read in counts.items() if read}
+        return {**super().outcome(), "runs": ended}
 
     # The world before the run
 

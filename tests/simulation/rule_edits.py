@@ -218,8 +218,8 @@ class RuleEdits(Simulation):
         return None if due > self.scheduler.now - OVERDUE else f"{uid} in {lane} is overdue"
 
 
-def edited(seed: int) -> RuleEdits:
-    """The schedule of edits with this seed, run to its end; raises Broken."""
+def edits_schedule(seed: int) -> RuleEdits:
+    """The schedule of edits with this seed, not yet run."""
     random = Random(seed * 47 + 19)
     shape = Shape(
         fifo=random.random() < 0.3,
@@ -239,6 +239,11 @@ def edited(seed: int) -> RuleEdits:
     books = (random.choice(FIRST_BOOKS), *edits)
     plan = strikes(random, random.choice((0.0, 0.03, 0.1)))
     seconds = random.choice((0.02, 10.0))
-    simulation = RuleEdits(seed, shape, plan, books, seconds)
+    return RuleEdits(seed, shape, plan, books, seconds)
+
+
+def edited(seed: int) -> RuleEdits:
+    """The schedule of edits with this seed, run to its end; raises Broken."""
+    simulation = edits_schedule(seed)
     simulation.run()
     return simulation

@@ -145,6 +145,10 @@ Plan = Callable[[Process, str, int], Fault | None]
 """Says which fault, if any, strikes a process at a call, the number of the call given."""
 
 
+OnEnd = Callable[[str, str, Any, Fault | None, BaseException | None], None]
+"""Is told of each call once it is over: process, operation, options, fault, and its error."""
+
+
 @dataclass(eq=False, slots=True)
 class _Actor:
     body: greenlet
@@ -171,6 +175,7 @@ class Scheduler:
         self.after_call: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
         self.on_answer: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
         self.on_strike: Callable[[Process, Strike, str, Mapping[str, Any]], None] | None = None
+        self.on_end: OnEnd | None = None
         # The seconds for which a process stands still behind a call, whatever came of it.
         self.stand_still: Callable[[Process, str], float] | None = None
         self._actors: list[_Actor] = []
@@ -293,10 +298,27 @@ class Scheduler:
         self.log.append((round(self.now, 3), process.name, name, fault))
         made = SimulatedCall(self, process, service, name, act, options)
         try:
-            return self._made(made, fault, patience)
+            answering = partial(self._made, made, fault, patience)
+            return self.heard(process, name, options, fault, answering)
         finally:
             if self.stand_still is not None and not process.dead:
                 self._pass(process, self.stand_still(process, name))
+
+    def heard(
+        self, process: Process, name: str, options: Any, fault: Fault | None, call: Callable[[], T]
+    ) -> T:
+        """Make a call; `on_end` hears what came of it."""
+        error: BaseException | None = None
+        try:
+            answer = call()
+        except (Exception, Crash) as raised:
+            error = raised
+            raise
+        else:
+            return answer
+        finally:
+            if self.on_end is not None:
+                self.on_end(process.name, name, options, fault, error)
 
     def _made(self, call: SimulatedCall, fault: Fault | None, patience: Patience) -> Any:
         """The answer of a call that this fault strikes, if any."""

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
@@ -62,7 +63,16 @@ from tests.simulation.scheduler import (
     TurnLock,
 )
 from tests.simulation.stage import Stage, attribute, ids_from
-from tests.simulation.witness import FORGED, Broken, Entry, Witness, uid_of
+from tests.simulation.witness import (
+    BY_SQS,
+    EXTRA,
+    FORGED,
+    PUBLISHED,
+    Broken,
+    Entry,
+    Witness,
+    uid_of,
+)
 from tests.tables import CIRCUITS, LETTERS
 
 ATTEMPTS = 3
@@ -785,11 +795,38 @@ class Simulation:
         places["waiting room"] = sorted(self.witness.in_room())
         return places
 
+    def outcome(self) -> Mapping[str, Any]:
+        """Where each message has ended, and what is said of the way there."""
+        witness, troubles = self.witness, Counter[str]()
+        for report in self.reports:
+            troubles.update(report.troubles)
+            troubles["runs that failed"] += not report.ended_well
+        order: dict[str, list[str]] = {}
+        for uid in witness.order:
+            if (group := self._group_of(uid)) is not None:
+                order.setdefault(group, []).append(uid)
+        duplicates = {name: witness.counts[name] for name in (PUBLISHED, EXTRA, BY_SQS)}
+        return {
+            "places": witness.places(),
+            "order": order,
+            "duplicates": {**duplicates, "effects": witness.effects.repeated},
+            "pages": troubles,
+        }
+
+    def _group_of(self, uid: str) -> str | None:
+        """The group in whose order a message is processed; None if it has none."""
+        return f"g{number_in(uid) % 2}" if self._shape.fifo else None
+
     def _drained(self) -> bool:
         parking = self.stage.parking.rpartition("/")[2]
         return not self.witness.lanes() - {PARKED_LANE} and all(
             message.queue == parking for message in self.stage.sqs.snapshot()
         )
+
+
+def number_in(uid: str) -> int:
+    """The number of a message, which stands at the end of its name."""
+    return int("".join(filter(str.isdigit, uid)))
 
 
 def clients_of(scheduler: Scheduler, process: Process, stage: Stage) -> Clients:

@@ -186,6 +186,8 @@ class Witness:
         self.revived: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.rescued: Counter[str] = Counter()
+        # The messages in the order in which they were processed first.
+        self.order: list[str] = []
         self._workers = workers
         self._is_troubled = False
         self._chunks: dict[tuple[Process, bool, bytes], Chunk] = {}
@@ -214,6 +216,8 @@ class Witness:
 
     def processed(self, uid: str) -> None:
         """A handler has had its effect, or reported that it has nothing to do."""
+        if not self.messages[uid].done:
+            self.order.append(uid)
         self.messages[uid].done = True
 
     def published(self, process: Process, metric: str, number: int) -> None:
@@ -650,6 +654,16 @@ class Witness:
             if "copy" in item and lane_of(item) != PARKED_LANE
         )
         return max(groups.values(), default=0)
+
+    def places(self) -> dict[str, list[str]]:
+        """Where each message is: queues, lanes, and "done" if it was processed."""
+        places = {uid: ["done"] * message.done for uid, message in self.messages.items()}
+        for letter in self._sqs.snapshot():
+            places[uid_of(letter.body)].append(letter.queue)
+        for item in self._dynamodb.items(LETTERS):
+            if "copy" in item:
+                places[self.uid_in(item)].append(lane_of(item))
+        return {uid: sorted(found) for uid, found in places.items()}
 
     def lanes(self) -> set[str]:
         """The lanes of the waiting room that have letters in them."""

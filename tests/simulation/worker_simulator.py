@@ -424,7 +424,21 @@ class WorkerSimulation:
             fault = random.choice(self.shape.fault_kinds)
             self._strikes += 1
         self._lost_notes += fault is not None and name == "postpone"
-        self.log.append((self.scheduler.now, process.name, f"{store}.{name}", fault))
+        called = f"{store}.{name}"
+        self.log.append((self.scheduler.now, process.name, called, fault))
+        answering = partial(self._answer, process, store, name, act, arguments, fault)
+        return self.scheduler.heard(process, called, arguments, fault, answering)
+
+    def _answer(
+        self,
+        process: Process,
+        store: str,
+        name: str,
+        act: Callable[..., Any],
+        arguments: Sequence[Any],
+        fault: Fault | None,
+    ) -> Any:
+        random = self._faults
         if store == "main" and name == "send":
             self._beginning(process, [(each.copy, each.stamp) for each in arguments[0]])
         elif name == "send" or (
@@ -905,6 +919,21 @@ class WorkerSimulation:
             slack=2 * self.shape.skew + USED_WITHIN,
         )
         self._check_report(run)
+
+    def outcome(self) -> Mapping[str, Any]:
+        """Where each letter has ended, and what the run says."""
+        lanes: dict[str, list[str]] = {}
+        for item in self.room.items.values():
+            lanes.setdefault(item.stamp.origin, []).append(item.lane)
+        return {
+            "places": {
+                each.number: (each.is_done, each.is_parked, sorted(lanes.get(each.origin, ())))
+                for each in self.letters
+            },
+            "order": self._last_effect,
+            "duplicates": (self._published, self._extra),
+            "run": (str(self.runs.run.state), self.runs.run.counts),
+        }
 
     def _check_report(self, run: ReplayRun) -> None:
         counts = Counter({name: n for name, n in run.counts.items() if name != "UNACCOUNTED"})
