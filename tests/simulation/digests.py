@@ -149,7 +149,7 @@ def expression(text: str, names: Mapping[str, str], values: Mapping[str, Any]) -
     # A projection is a list of paths; a condition is one of one.
     read = reader.updates if reader.words[0] in _SECTIONS else partial(reader.listed, reader.any_of)
     found = ", ".join(sorted(read()))
-    assert reader.at == len(reader.words), f"read to {reader.words[reader.at :]} of {text}"
+    reader.check(reader.at == len(reader.words))
     return found
 
 
@@ -162,7 +162,13 @@ class _Reader:
         self.words = words
         self._names = names
         self._values = values
+        self._joined_of: dict[tuple[str, str], set[str]] = {}
         self.at = 0
+
+    def check(self, is_read: bool) -> None:
+        if not is_read:
+            # No Exception: what is being tested must not take it for a failure of its own.
+            raise Broken(f"an expression that this module does not know: {self.words}")
 
     def _take(self, *expected: str) -> str:
         if self.at < len(self.words) and (word := self.words[self.at]) in expected:
@@ -171,7 +177,7 @@ class _Reader:
         return ""
 
     def _must(self, word: str) -> None:
-        assert self._take(word), f"{word} is missing in {self.words}"
+        self.check(bool(self._take(word)))
 
     def listed(self, read: Callable[[], str]) -> list[str]:
         found = [read()]
@@ -183,10 +189,19 @@ class _Reader:
         return self._joined("OR", partial(self._joined, "AND", self._one))
 
     def _joined(self, word: str, read: Callable[[], str]) -> str:
-        found = {read()}
+        found = set(self._parts(word, read()))
         while self._take(word):
-            found.add(read())
-        return found.pop() if len(found) == 1 else f"({f' {word} '.join(sorted(found))})"
+            found |= self._parts(word, read())
+        return found.pop() if len(found) == 1 else self._whole(word, found)
+
+    def _whole(self, word: str, parts: set[str]) -> str:
+        text = f"({f' {word} '.join(sorted(parts))})"
+        self._joined_of[word, text] = parts
+        return text
+
+    def _parts(self, word: str, text: str) -> set[str]:
+        """The halves of what is joined by the same word, however it is bracketed."""
+        return self._joined_of.get((word, text), {text})
 
     def _one(self) -> str:
         if self._take("NOT"):
@@ -196,6 +211,10 @@ class _Reader:
             self._must(")")
             return inner
         left = self._operand()
+        if self._take("BETWEEN"):
+            least = self._operand()
+            self._must("AND")
+            return self._whole("AND", {f"{left} <= {self._operand()}", f"{left} >= {least}"})
         sign = self._take("=", "<>", "<", "<=", ">", ">=", "IN")
         if sign == "IN":
             self._must("(")
@@ -231,6 +250,6 @@ class _Reader:
         sign = self._take("+", "-")
         if not sign:
             return f"SET {path} {left}"
-        assert left == path, "only a sum of an attribute and a value is an addition"
+        self.check(left == path)
         value = self._operand()
         return f"ADD {path} {value if sign == '+' else value.replace(_BEGINS, f'{_BEGINS}-')}"
