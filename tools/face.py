@@ -69,7 +69,7 @@ def budgets() -> list[Budget]:
         *(
             Budget(f"code lines of {name}", code_lines_of(files_of(name)), most, goal)
             for name, most, goal in (
-                ("aws", 8_072, 4_700),
+                ("aws", 8_075, 4_700),
                 ("aws/wiring", 1_941, 550),
                 ("testing", 4_097, 1_850),
                 ("redrive", 4_675, 3_010),
