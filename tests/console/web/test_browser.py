@@ -396,6 +396,8 @@ def hostile(app: dict[str, str], cloud: Cloud, dlq: Any) -> str:
 
 def is_harmless(tab: Tab, screen: str) -> None:
     """What a message says is text on this screen, and fits it."""
+    # Without its style, which comes last on a busy machine, no screen fits.
+    tab.page.wait_for_load_state()
     foreign = "body script, img, iframe, [onerror], [href^=javascript]"
     assert tab.page.locator(foreign).count() == 0, screen
     assert tab.page.evaluate("window.hacked") is None, screen
