@@ -42,8 +42,9 @@ STALE = 2.0
 TROUBLE = 300.0
 BACK = HIDDEN[1] + 6 * TRY_SECONDS
 """Seconds after the recovery in which each message is processed."""
-CHANCES = 2
-"""Kinds that a brown-out may slow: one in 10,000 is found by chance, and there are many moments."""
+CHANCES = 4
+"""Kinds that a brown-out may slow: one in 10,000 is found by chance, and there are many moments.
+Three were in one of a thousand schedules."""
 MOST_DEAD = 45
 """Messages that fail in an outage of all until the circuit is open: twenty in a row, and what each
 process has not reported."""
