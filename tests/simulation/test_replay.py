@@ -61,6 +61,7 @@ def test_a_key_waits_for_a_letter_whose_send_had_no_answer_and_that_has_failed_s
 
 
 @pytest.mark.long
+@pytest.mark.slow_because("whole runs, of other seeds with each commit")
 def test_no_random_schedule_of_a_run_breaks_a_promise() -> None:
     """Each seed is one schedule: `make sim OF=replay-run SEED=n` replays it with its log."""
     counts = all_of(replay_simulator.schedule, seeds(DAY // 3, 250))
