@@ -1,21 +1,15 @@
 """The pictures of the demo's page in `docs`: the page of a recorded run, as Chromium draws it.
 
-    python -m tests.e2e.demo_picture                            # from the recorded run
-    python -m tests.e2e.demo_picture build/demo-report.json     # record what `make demo` wrote
-
-Each picture keeps the hash of the page that it was made from, so that a test can tell an old one.
+python -m tests.e2e.demo_picture                            # from the recorded run
+python -m tests.e2e.demo_picture build/demo-report.json     # record what `make demo` wrote
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import struct
 import sys
-import zlib
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +22,13 @@ from sandbox.demo.page import page
 from sandbox.demo.run import SEED
 from sandbox.server import ROOT
 from tests.chromium import launched
+from tests.e2e.pictures import SCALE, SCHEMES, WIDTH, picture, upper
 
 COMMAND = "python -m tests.e2e.demo_picture"
 RUN = ROOT / "tests" / "sandbox" / "demo_run.json"
-SCHEMES = ("light", "dark")
 
-# CSS pixels, and pixels of the picture for each. It ends below the table of the other ways.
-WIDTH, SCALE, UNTIL = 900, 1.5, ".compare"
-
-# The commonest colours, to which all others are changed: what is left are the edges of texts.
-COLOURS = 255
-
-_SIGNATURE, _KEY = b"\x89PNG\r\n\x1a\n", b"page-sha256"
-
-
-def picture(scheme: str) -> Path:
-    """Where the picture in that colour scheme is kept."""
-    return ROOT / "docs" / f"demo-{scheme}.png"
+# The picture ends below the table of the other ways.
+UNTIL = ".compare"
 
 
 def recorded() -> dict[str, Any]:
@@ -67,21 +51,6 @@ def page_hash(html: str, scheme: str) -> str:
     return hashlib.sha256(f"{scheme} {WIDTH} {SCALE} {UNTIL} {html}".encode()).hexdigest()
 
 
-def kept_hash(png: bytes) -> str:
-    """The hash that a picture keeps; empty if it keeps none."""
-    for kind, data in _chunks(png):
-        key, _, value = data.partition(b"\0")
-        if kind == b"tEXt" and key == _KEY:
-            return value.decode()
-    return ""
-
-
-def size(png: bytes) -> tuple[int, int]:
-    """Its width and its height, in pixels."""
-    width, height = struct.unpack(">II", dict(_chunks(png))[b"IHDR"][:8])
-    return width, height
-
-
 def draw(browser: Browser, html: str, scheme: Any) -> bytes:
     """Draw the page's upper part, with few colours and the hash of the page in it."""
     viewport: Any = {"width": WIDTH, "height": 900}
@@ -90,80 +59,7 @@ def draw(browser: Browser, html: str, scheme: Any) -> bytes:
     ) as context:
         tab = context.new_page()
         tab.set_content(html)
-        box = tab.locator(UNTIL).bounding_box()
-        assert box is not None
-        upper: Any = {"x": 0, "y": 0, "width": WIDTH, "height": round(box["y"] + box["height"])}
-        png = tab.screenshot(full_page=True, clip=upper)
-    return few_colours(png, {_KEY: page_hash(html, scheme).encode()})
-
-
-def few_colours(png: bytes, texts: Mapping[bytes, bytes]) -> bytes:
-    """The picture with `COLOURS` colours at most, so that it is a third as large."""
-    rows = _pixels(png)
-    numbers = Counter(pixel for row in rows for pixel in row)
-    palette = [colour for colour, _ in numbers.most_common(COLOURS)]
-
-    @cache
-    def nearest(pixel: bytes) -> int:
-        return min(
-            range(len(palette)),
-            key=lambda place: sum((a - b) ** 2 for a, b in zip(palette[place], pixel, strict=True)),
-        )
-
-    data = b"".join(b"\0" + bytes(map(nearest, row)) for row in rows)
-    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 3, 0, 0, 0)
-    return _SIGNATURE + b"".join(
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-        for kind, body in (
-            (b"IHDR", header),
-            (b"PLTE", b"".join(palette)),
-            *((b"tEXt", key + b"\0" + value) for key, value in texts.items()),
-            (b"IDAT", zlib.compress(data, 9)),
-            (b"IEND", b""),
-        )
-    )
-
-
-def _chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
-    place = len(_SIGNATURE)
-    while place < len(png):
-        (length,) = struct.unpack_from(">I", png, place)
-        yield png[place + 4 : place + 8], png[place + 8 : place + 8 + length]
-        place += length + 12
-
-
-def _pixels(png: bytes) -> list[list[bytes]]:
-    """Rows of three bytes each, of a picture as Chromium writes it: 8 bits, no interlacing."""
-    width, height, bits, colour = struct.unpack(">IIBB", dict(_chunks(png))[b"IHDR"][:10])
-    # Red, green and blue; with opacity, or without.
-    wide = {2: 3, 6: 4}[colour]
-    assert bits == 8
-    data = zlib.decompress(b"".join(body for kind, body in _chunks(png) if kind == b"IDAT"))
-    stride = width * wide
-    above = bytearray(stride)
-    rows = []
-    for start in range(0, height * (stride + 1), stride + 1):
-        above = _unfiltered(
-            data[start], bytearray(data[start + 1 : start + 1 + stride]), above, wide
-        )
-        rows.append([bytes(above[place : place + 3]) for place in range(0, stride, wide)])
-    return rows
-
-
-def _unfiltered(kind: int, row: bytearray, above: bytearray, wide: int) -> bytearray:
-    """Undo a filter of PNG (its specification, 9.2)."""
-    for place in range(len(row) if kind else 0):
-        left = row[place - wide] if place >= wide else 0
-        corner = above[place - wide] if place >= wide else 0
-        up = above[place]
-        predicted = (0, left, up, (left + up) // 2, _paeth(left, up, corner))[kind]
-        row[place] = (row[place] + predicted) & 0xFF
-    return row
-
-
-def _paeth(left: int, up: int, corner: int) -> int:
-    guess = left + up - corner
-    return min((left, up, corner), key=lambda value: abs(guess - value))
+        return upper(tab, UNTIL, page_hash(html, scheme))
 
 
 def main(arguments: list[str]) -> None:
@@ -172,7 +68,7 @@ def main(arguments: list[str]) -> None:
     html = page(recorded())
     with launched() as browser:
         for scheme in SCHEMES:
-            picture(scheme).write_bytes(draw(browser, html, scheme))
+            picture("demo", scheme).write_bytes(draw(browser, html, scheme))
 
 
 if __name__ == "__main__":

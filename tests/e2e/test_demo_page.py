@@ -10,7 +10,8 @@ from playwright.sync_api import Browser
 from sandbox.demo.page import page, write
 from sandbox.server import ROOT
 from tests.chromium import look
-from tests.e2e.demo_picture import draw, kept_hash, page_hash, picture, recorded, size
+from tests.e2e.demo_picture import draw, page_hash, recorded
+from tests.e2e.pictures import kept_hash, picture, size
 from tests.e2e.test_replay_page import NARROW, WIDE, require_readable
 from tests.sandbox.demo_report import report
 
@@ -44,7 +45,7 @@ def test_the_picture_of_the_page_is_drawn_and_keeps_of_which_it_is(
     html = page(recorded())
     png = draw(chromium, html, "dark")
     assert kept_hash(png) == page_hash(html, "dark")
-    kept = picture("dark").read_bytes()
+    kept = picture("demo", "dark").read_bytes()
     assert size(png)[0] == size(kept)[0]
     # Fonts differ from machine to machine.
     assert size(png)[1] == pytest.approx(size(kept)[1], rel=0.2)

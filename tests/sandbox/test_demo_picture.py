@@ -9,31 +9,22 @@ from sandbox.demo.events import plan
 from sandbox.demo.page import page
 from sandbox.demo.run import SEED
 from sandbox.server import ROOT
-from tests.e2e.demo_picture import (
-    COMMAND,
-    SCALE,
-    SCHEMES,
-    WIDTH,
-    kept_hash,
-    page_hash,
-    picture,
-    recorded,
-    size,
-)
+from tests.e2e.demo_picture import COMMAND, page_hash, recorded
+from tests.e2e.pictures import SCALE, SCHEMES, WIDTH, kept_hash, picture, size
 
 MOST_BYTES = 200_000
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_picture_is_of_the_present_page(scheme: str) -> None:
-    png = picture(scheme).read_bytes()
+    png = picture("demo", scheme).read_bytes()
     is_present = kept_hash(png) == page_hash(page(recorded()), scheme)
     assert is_present, f"the page has changed, its picture has not: {COMMAND}"
     assert size(png)[0] == WIDTH * SCALE
 
 
 def test_both_are_small_enough_for_a_readme() -> None:
-    assert sum(picture(scheme).stat().st_size for scheme in SCHEMES) <= MOST_BYTES
+    assert sum(picture("demo", scheme).stat().st_size for scheme in SCHEMES) <= MOST_BYTES
 
 
 def test_the_recorded_run_went_well_and_has_the_present_figures() -> None:
