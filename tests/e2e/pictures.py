@@ -20,7 +20,7 @@ from sandbox.server import ROOT
 SCHEMES = ("light", "dark")
 
 # CSS pixels, and pixels of the picture for each.
-WIDTH, SCALE = 900, 1.5
+WIDTH, MARGIN, SCALE = 900, 12, 1.5
 
 # The commonest colours, to which all others are changed: what is left are the edges of texts.
 COLOURS = 255
@@ -52,7 +52,8 @@ def upper(tab: Page, until: str, shown: str) -> bytes:
     """Draw a page down to the end of the element *until*; the picture keeps the hash *shown*."""
     box = tab.locator(until).last.bounding_box()
     assert box is not None
-    clip: Any = {"x": 0, "y": 0, "width": WIDTH, "height": round(box["y"] + box["height"])}
+    height = round(box["y"] + box["height"]) + MARGIN
+    clip: Any = {"x": 0, "y": 0, "width": WIDTH, "height": height}
     return few_colours(tab.screenshot(full_page=True, clip=clip), {_KEY: shown.encode()})
 
 

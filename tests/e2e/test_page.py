@@ -10,12 +10,14 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sandbox.command_line import ENVIRONMENT, ROOT
+from sandbox.server import Sandbox
 from tests.chromium import Tab
 from tests.console.web.hand import Hand
 from tests.e2e.deployed import Deployed, event
@@ -33,17 +35,23 @@ DLQ = (
 )
 
 
-@pytest.fixture
-def page(orders: Deployed, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
-    """`dlq ui`, typed by a person who stops it by Ctrl-C; a test may add options."""
-    typed = [sys.executable, "-c", DLQ, "ui", "--no-browser", *getattr(request, "param", ())]
-    sandbox = orders.sandbox
+@contextmanager
+def served(sandbox: Sandbox, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """`dlq ui`, typed by a person who may stop it by Ctrl-C."""
+    typed = [sys.executable, "-c", DLQ, "ui", "--no-browser", *options]
     environment = {**ENVIRONMENT, **sandbox.clock_environment, **sandbox.environment}
     with subprocess.Popen(
         typed, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
     ) as started:
         yield started
         started.kill()
+
+
+@pytest.fixture
+def page(orders: Deployed, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """The page of the deployed app; a test may add options."""
+    with served(orders.sandbox, *getattr(request, "param", ())) as started:
+        yield started
 
 
 def address_of(page: subprocess.Popen[str]) -> str:

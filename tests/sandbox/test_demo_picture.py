@@ -1,4 +1,4 @@
-"""The pictures in `docs` are of the demo's page as it is now, from a run that was recorded."""
+"""The pictures in `docs` are of the pages as they are now; the demo's from a run on record."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sandbox.demo.events import plan
 from sandbox.demo.page import page
 from sandbox.demo.run import SEED
 from sandbox.server import ROOT
+from tests.e2e import page_picture
 from tests.e2e.demo_picture import COMMAND, page_hash, recorded
 from tests.e2e.pictures import SCALE, SCHEMES, WIDTH, kept_hash, picture, size
 
@@ -23,8 +24,26 @@ def test_the_picture_is_of_the_present_page(scheme: str) -> None:
     assert size(png)[0] == WIDTH * SCALE
 
 
-def test_both_are_small_enough_for_a_readme() -> None:
-    assert sum(picture("demo", scheme).stat().st_size for scheme in SCHEMES) <= MOST_BYTES
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_picture_was_drawn_from_the_present_templates(scheme: str) -> None:
+    png = picture("page", scheme).read_bytes()
+    is_present = kept_hash(png) == page_picture.sources_hash(scheme)
+    assert is_present, f"the screen has changed, its picture has not: {page_picture.COMMAND}"
+    assert size(png)[0] == WIDTH * SCALE
+
+
+def test_the_screen_is_drawn_from_its_templates_and_styles() -> None:
+    names = {file.name for file in page_picture.drawn_from()}
+    assert names >= {"now.html", "base.html", "parts.html", "page.css", "page.py"}
+    assert "find.html" not in names
+
+
+@pytest.mark.parametrize("name", ["demo", "page"])
+def test_both_are_small_enough_for_a_readme(name: str) -> None:
+    assert sum(picture(name, scheme).stat().st_size for scheme in SCHEMES) <= MOST_BYTES
+    readme = (ROOT / "README.md").read_text()
+    for scheme in SCHEMES:
+        assert f"docs/{name}-{scheme}.png" in readme
 
 
 def test_the_recorded_run_went_well_and_has_the_present_figures() -> None:
