@@ -19,6 +19,8 @@ from tests import times
 from tests.conftest import pytest_addoption, pytest_configure
 
 times.LIMIT = 0.02
+# These tests work for a time, not for a number of steps: how fast the machine is says nothing.
+times.a_loop = lambda: times.A_LOOP
 """
 
 TESTS = """
@@ -100,6 +102,13 @@ def test_a_slow_test_fails_unless_it_says_why(ran: tuple[Path, str]) -> None:
     said = [line for line in printed.splitlines() if not line.startswith("FAILED")]
     assert "\n".join(said).count("of CPU, 0.02 are allowed by day: make it cheaper") == 3
     assert "assert 1 == 2" in printed
+
+
+@pytest.mark.parametrize(
+    ("cpu", "slower", "failed"), [(5.9, 1, 0), (6.1, 1, 1), (20, 4, 0), (25, 4, 1)]
+)
+def test_a_slower_machine_is_allowed_more(cpu: float, slower: float, failed: bool) -> None:
+    assert times.too_much(cpu, lambda: slower * times.A_LOOP) == failed
 
 
 def test_each_test_has_a_line_with_what_it_took_with_and_without_what_others_share(
