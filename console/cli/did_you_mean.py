@@ -85,7 +85,7 @@ MEANINGS = (
     Meaning(Effect.READS, "simulate preview plan", ("retry ID --dry-run", "rules test RULE_ID")),
     Meaning(Effect.READS, "report results", ("show RUN", "show PIPELINE")),
     Meaning(Effect.READS, "observe observed", ("status", "show PIPELINE")),
-    Meaning(Effect.READS, "draw drawing diagram topology", ("flow",)),
+    Meaning(Effect.READS, "draw drawing diagram topology", ("status --flow",)),
     Meaning(Effect.READS, "version", ("--version",)),
     Meaning(Effect.READS, "usage man commands", ("--help", "help")),
     Meaning(Effect.CHANGES, "install setup configure adopt", ("init",)),
@@ -167,7 +167,6 @@ SAYS: Mapping[str, str] = {
     "endpoint add TENANT": "check it, and post to it again",
     "endpoint add TENANT --dry-run": "check where its events go",
     "endpoint list": "the webhook endpoints",
-    "flow": "this deployment as nodes and edges, to be drawn",
     "forget ID --dry-run": "what is kept of one person's message",
     "groups": "what fails, and why",
     "help": "exit statuses, environment, JSON, policies",
@@ -215,6 +214,7 @@ SAYS: Mapping[str, str] = {
     "show RUN": "what became of a run's messages",
     "status": "what needs attention, how full each queue is",
     "status --check": "exit with 1 if something needs attention",
+    "status --flow": "this deployment as nodes and edges, to be drawn",
     "status --watch": "follow all pipelines",
 }
 """Each command of MEANINGS in a few words."""

@@ -40,10 +40,6 @@ COMMANDS = {
         ".show",
         "One message, run, rule, circuit, cause or pipeline: all that is on record of it.",
     ),
-    "flow": (
-        ".flow",
-        "This deployment as nodes and edges: queues, what waits, rules in force, circuits.",
-    ),
     "groups": (
         ".groups",
         "What is failing, and why: messages by cause, tenant and more, with what to type.",

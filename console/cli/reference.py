@@ -32,13 +32,13 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 |---|---|
 | `status` | `sqs:GetQueueAttributes`, `dynamodb:GetItem`, `dynamodb:BatchGetItem`, \
 `dynamodb:Query`, \
-`cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
+`cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms`; with `--flow` those of `circuit list` \
+and `rules list` too |
 | `show` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `sqs:GetQueueAttributes`, \
 `cloudwatch:DescribeAlarms`; for bodies in S3: `s3:GetObject`, `s3:ListBucket`; with `--look`: \
 `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `lambda:InvokeFunction` of the router; with \
 `--logs`: `lambda:GetFunctionConfiguration`, `logs:StartQuery`, `logs:GetQueryResults`, \
 `logs:StopQuery` |
-| `flow` | those of `status`, `circuit list` and `rules list` |
 | `groups` | `dynamodb:Query` of the table and its indexes, `dynamodb:BatchGetItem`, \
 `sqs:GetQueueAttributes`; with `--look`: `sqs:ReceiveMessage`, \
 `sqs:ChangeMessageVisibility`; at a queue of no app: `sqs:GetQueueUrl` |

@@ -16,7 +16,7 @@ from ..operations.attention import Attention, Outlook, counter, source_name
 from ..operations.circuits import NOT_ON_RECORD, pace_of
 from ..operations.problem import Cause, Problem
 from ..operations.queue import QueueDepth
-from ..operations.status import VERB, AppStatus, CircuitStatus, PipelineStatus
+from ..operations.status import VERB, AppStatus, CircuitStatus, Flow, FlowNode, PipelineStatus
 from ..operations.words import clock, count, duration, moment
 from .command import plain_typer
 from .exit import Exit
@@ -32,7 +32,7 @@ _EVERY = 5.0
 
 def _exit(answer: AppStatus) -> Exit:
     unread = any(item.kind == TroubleKind.UNREAD for item in answer.attention)
-    return Exit.ATTENTION if unread else Exit.DONE
+    return Exit.ATTENTION if unread or (answer.flow and answer.flow.unread) else Exit.DONE
 
 
 def _watch(read: Callable[[], AppStatus]) -> AppStatus:
@@ -85,6 +85,28 @@ def show(status: AppStatus) -> Iterator[Block]:
         case several:
             yield _overview(several, status.at)
             yield line(Styled("Depths are visible/in flight/delayed.", "faint"))
+    if status.flow is not None:
+        yield from _flow(status.flow)
+
+
+def _flow(flow: Flow) -> Iterator[Block]:
+    for text in flow.unread:
+        yield line(Styled(text, "alarm"))
+    yield Line()
+    yield TextTable(
+        ("NODE", "KIND", ">MESSAGES", ">OLDEST", "STATE", ""), [_node(node) for node in flow.nodes]
+    )
+    yield Line()
+    yield TextTable(
+        ("FROM", "DOES", "TO", "NOT NOW, BECAUSE"),
+        [(edge.start, edge.does, edge.end, edge.because or "") for edge in flow.edges],
+    )
+
+
+def _node(node: FlowNode) -> Sequence[Part]:
+    holds = node.kind in ("queue", "waiting")
+    letters = _number(node.messages) if holds or node.messages is not None else ""
+    return (node.id, node.kind, letters, _span(node.oldest_seconds), node.state, node.says)
 
 
 def _verdict(status: AppStatus) -> Block:

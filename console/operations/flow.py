@@ -1,11 +1,9 @@
-"""`dlq flow`: this deployment as a drawing of queues, what waits, rules in force and circuits."""
+"""This deployment as a drawing of queues, what waits, rules in force and circuits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
 
 from deadletter.circuit.state import State
 from deadletter.contract import (
@@ -23,80 +21,22 @@ from deadletter.rules.rule import Action
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.troubles import Seen, TroubleKind
 
-from . import deployed, status
-from .answer import Answer
+from . import deployed
 from .attention import source_name, why_nothing_goes_back
 from .aws import explain
 from .circuits import CircuitRow, list_circuits
 from .figures import Recent, recently
 from .problem import Problem
 from .rules import ListedRule, RulesRequest, list_rules
-from .selection import NamedPipelines
 from .session import Session
-from .status import PipelineStatus
-from .verbs import Verb
+from .status import AppStatus, Flow, FlowEdge, FlowNode, PipelineStatus
 from .waiting import waits_for
 
 MAIN, CONSUMER, RETRY = "main", "consumer", "retry"
 
 
-@dataclass(frozen=True, slots=True)
-class FlowNode:
-    """A place of letters, something that acts on them, or what stops them."""
-
-    id: Annotated[str, "`<pipeline>/<what>`; edges name it"]
-    pipeline: Annotated[str, "name of the pipeline"]
-    kind: Annotated[str, "queue, consumer, retry, waiting, rule or circuit"]
-    name: Annotated[str, "its name, for people"]
-    messages: Annotated[int | None, "messages in it now; null if unknown, or if it holds none ever"]
-    oldest_seconds: Annotated[int | None, "age of its oldest message; null if unknown"]
-    state: Annotated[str, "of a circuit or rule what it does now; empty for others"]
-    says: Annotated[str, "what is to be known of it; may be empty"]
-
-
-@dataclass(frozen=True, slots=True)
-class FlowEdge:
-    """A way of letters from one node to another, or what a rule or circuit does to a node."""
-
-    start: Annotated[str, "id of the node that it begins at"]
-    end: Annotated[str, "id of the node that it ends at"]
-    does: Annotated[str, "what happens on it, as a verb with its object"]
-    is_open: Annotated[bool, "whether messages take it now"]
-    because: Annotated[str | None, "why not; null if they do"]
-
-
-@dataclass(frozen=True, slots=True)
-class Flow(Answer):
-    """What `dlq flow` answers."""
-
-    at: Annotated[datetime, "when it was read"]
-    nodes: Annotated[Sequence[FlowNode], "the nodes, by pipeline"]
-    edges: Annotated[Sequence[FlowEdge], "the edges; both ends are among the nodes"]
-    recent: Annotated[Sequence[Recent], "the last three hours of each pipeline"]
-    unread: Annotated[Sequence[str], "what could not be read, and why: it is not drawn"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowRequest:
-    """This deployment as nodes and edges: queues, what waits, rules in force, circuits.
-
-    Reads only, with live counts. An edge that messages do not take now says why. --json is made to
-    be drawn.
-
-    The exit status is 1 if something could not be read.
-    """
-
-    pipelines: NamedPipelines = ()
-
-
-def read(session: Session, request: FlowRequest) -> Flow:
-    """The drawing of these pipelines, or of all. Raises Problem if the app can't be read."""
-    session.say(f"Asking AWS about app {session.app_name}")
-    return drawn(session, status.read(session, request.pipelines))
-
-
-def drawn(session: Session, now: status.AppStatus) -> Flow:
-    """The drawing of the pipelines whose status was read."""
+def drawn(session: Session, now: AppStatus) -> Flow:
+    """The drawing of the pipelines whose status was read, with what could not be read."""
     names = [pipeline.name for pipeline in now.pipelines]
     unread = [item.says for item in now.attention if item.kind == TroubleKind.UNREAD]
     rules: dict[str, Sequence[ListedRule]] = {}
@@ -126,7 +66,7 @@ def drawn(session: Session, now: status.AppStatus) -> Flow:
         if refused is None:
             raise
         unread.append(f"the figures could not be read: {refused.says}")
-    return Flow(**session.place, at=now.at, nodes=nodes, edges=edges, recent=recent, unread=unread)
+    return Flow(nodes=nodes, edges=edges, recent=recent, unread=unread)
 
 
 def drawing(
@@ -254,11 +194,3 @@ class _Ways:
             closed = "it is closed: it stops nothing" if row.state == State.CLOSED else None
             yield self._edge(circuit, CONSUMER, "refuses calls of", closed)
             yield self._edge(circuit, place, "holds messages in", closed)
-
-
-VERB = Verb(
-    name="flow",
-    request=FlowRequest,
-    examples=["dlq flow", "dlq flow orders --json --query edges"],
-    read=read,
-)

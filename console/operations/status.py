@@ -34,7 +34,7 @@ from .aws import Aws, Read, Start
 from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, reads_until
-from .figures import QueueFigures, alarms, because, queue_figures, silences
+from .figures import QueueFigures, Recent, alarms, because, queue_figures, silences
 from .item import jsonable
 from .observed import ObservedCounts
 from .problem import Cause, Problem
@@ -205,6 +205,41 @@ class PipelineStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowNode:
+    """A place of letters, something that acts on them, or what stops them."""
+
+    id: Annotated[str, "`<pipeline>/<what>`; edges name it"]
+    pipeline: Annotated[str, "name of the pipeline"]
+    kind: Annotated[str, "queue, consumer, retry, waiting, rule or circuit"]
+    name: Annotated[str, "its name, for people"]
+    messages: Annotated[int | None, "messages in it now; null if unknown, or if it holds none ever"]
+    oldest_seconds: Annotated[int | None, "age of its oldest message; null if unknown"]
+    state: Annotated[str, "of a circuit or rule what it does now; empty for others"]
+    says: Annotated[str, "what is to be known of it; may be empty"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEdge:
+    """A way of letters from one node to another, or what a rule or circuit does to a node."""
+
+    start: Annotated[str, "id of the node that it begins at"]
+    end: Annotated[str, "id of the node that it ends at"]
+    does: Annotated[str, "what happens on it, as a verb with its object"]
+    is_open: Annotated[bool, "whether messages take it now"]
+    because: Annotated[str | None, "why not; null if they do"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The drawing of `dlq status --flow`."""
+
+    nodes: Annotated[Sequence[FlowNode], "the nodes, by pipeline"]
+    edges: Annotated[Sequence[FlowEdge], "the edges; both ends are among the nodes"]
+    recent: Annotated[Sequence[Recent], "the last three hours of each pipeline"]
+    unread: Annotated[Sequence[str], "what could not be read, and why: it is not drawn"]
+
+
+@dataclass(frozen=True, slots=True)
 class AppStatus(Answer):
     """What `dlq status` answers."""
 
@@ -212,6 +247,7 @@ class AppStatus(Answer):
     attention: Annotated[Sequence[Attention], "what needs a person, most urgent first"]
     pipelines: Annotated[Sequence[PipelineStatus], "the pipelines, by name"]
     needs_person: Annotated[bool, "whether something in `attention` does"] = False
+    flow: Annotated[Flow | None, "with --flow, the deployment as nodes and edges"] = None
 
 
 def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) -> AppStatus:
@@ -490,9 +526,10 @@ class StatusRequest:
     estimates, written visible/in flight/delayed; messages that were moved out of a queue before SQS
     could delete them count as visible. With one pipeline, its queues, what waits, its circuit, its
     last run and what happens next are shown one by one. Of one in mode observe it counts what would
-    have been done.
+    have been done. With --flow the deployment follows as nodes and edges: queues, what waits,
+    rules in force, circuits; an edge that messages do not take now says why.
 
-    It ends within ten seconds: what AWS has not answered by then is named.
+    Without --flow it ends within ten seconds: what AWS has not answered by then is named.
 
     The exit status is 1 if something could not be read; with --check also if something
     needs a person.
@@ -503,11 +540,21 @@ class StatusRequest:
     watch: Annotated[
         bool, Asked("Show it anew every five seconds, until Ctrl-C.", ("--watch",))
     ] = False
+    flow: Annotated[
+        bool, Asked("The deployment too, as nodes and edges to be drawn.", ("--flow",))
+    ] = False
 
 
-def _status(session: Session, request: StatusRequest) -> AppStatus:
+def answered(session: Session, request: StatusRequest) -> AppStatus:
+    """What `dlq status` answers. Raises Problem if the app itself can't be read."""
     session.say(f"Asking AWS about app {session.app_name}")
-    return read(session, request.pipelines)
+    answer = read(session, request.pipelines)
+    if not request.flow:
+        return answer
+    # It reads rules and all circuits, which a status alone need not load.
+    from .flow import drawn
+
+    return replace(answer, flow=drawn(session, answer))
 
 
 VERB = Verb(
@@ -518,6 +565,7 @@ VERB = Verb(
         "dlq status orders",
         "dlq status orders --watch",
         "dlq status --check --json --query attention",
+        "dlq status orders --flow --json --query flow.edges",
     ],
-    read=_status,
+    read=answered,
 )

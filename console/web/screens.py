@@ -17,7 +17,6 @@ from starlette.routing import Route
 from ..operations import (
     audit_trail,
     circuits,
-    flow,
     groups,
     rules,
     show,
@@ -53,7 +52,7 @@ class Screens:
         self._session, self._guard = session, guard
         self._plans = Plans(session) if acts else None
         self._lock = Lock()
-        self._now: tuple[float, status.AppStatus, flow.Flow] | None = None
+        self._now: tuple[float, status.AppStatus] | None = None
 
     def routes(self) -> list[Route]:
         """All that can be asked for; what changes something is there only with `acts`."""
@@ -79,19 +78,17 @@ class Screens:
 
     # What is read.
 
-    def read_now(self) -> tuple[status.AppStatus, flow.Flow]:
-        """The status and the drawing, which all tabs share for a while."""
+    def read_now(self) -> status.AppStatus:
+        """The status with the drawing, which all tabs share for a while."""
         with self._lock:
             at = self._session.clock()
             if self._now is None or not 0 <= at - self._now[0] < SHARED_SECONDS:
-                answer = status.read(self._session, ())
-                drawn = flow.drawn(self._session, answer)
-                self._now = self._session.clock(), answer, drawn
-            return self._now[1:]
+                answer = status.answered(self._session, status.StatusRequest(flow=True))
+                self._now = self._session.clock(), answer
+            return self._now[1]
 
     def now(self, request: Request) -> Response:
-        answer, drawn = self.read_now()
-        return self._page(request, "now.html", "dlq status", answer, drawn=drawn)
+        return self._page(request, "now.html", "dlq status --flow", self.read_now())
 
     def causes(self, request: Request) -> Response:
         names = [each.name for each in self._session.app().pipelines]

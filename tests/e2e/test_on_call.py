@@ -251,7 +251,7 @@ UNREADABLE = {"pipeline": "orders", "circuit_key": "broken", "state": "ajar"}
 
 # What is typed of each command, in this order.
 TYPED: dict[str, list[tuple[str, ...]]] = {
-    "dlq status": [("status",), ("status", "orders")],
+    "dlq status": [("status",), ("status", "orders"), ("status", "orders", "--flow")],
     "dlq show": [
         ("show", "{parked}", "--body", "--look"),
         ("show", "orders"),
@@ -264,7 +264,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("show", "circuit:orders"),
         ("show", f"cause:{CAUSE[:8]}"),
     ],
-    "dlq flow": [("flow", "orders")],
     "dlq groups": [
         ("groups", "orders"),
         ("groups", "orders", "--by", "tenant"),

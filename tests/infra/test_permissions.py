@@ -424,7 +424,14 @@ SEE_PAGER = {
 
 # Command -> policy -> what it reaches -> the actions it takes there.
 COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
-    "dlq status": {"DlqReader": SEE_STATUS},
+    # Rules and all circuits with --flow.
+    "dlq status": {
+        "DlqReader": {
+            **SEE_STATUS,
+            **LIST_RULES,
+            "table Circuits": {*SEE_STATUS["table Circuits"], *SEE_CIRCUITS["table Circuits"]},
+        }
+    },
     # Where CloudWatch knows mute rules; who only asks takes DlqReader alone.
     "dlq mute": {
         "DlqReader": {
@@ -435,13 +442,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "mute rules": {"cloudwatch:PutAlarmMuteRule", "cloudwatch:DeleteAlarmMuteRule"},
             "alarms": {"cloudwatch:PutAlarmMuteRule"},
         },
-    },
-    "dlq flow": {
-        "DlqReader": {
-            **SEE_STATUS,
-            **LIST_RULES,
-            "table Circuits": {*SEE_STATUS["table Circuits"], *SEE_CIRCUITS["table Circuits"]},
-        }
     },
     # It judges as the router does, from what the router reads; empty queues hold no letter. Of a
     # waiting letter the rules see the body: without that the failure record has to do.

@@ -1,4 +1,4 @@
-"""`dlq flow`: this deployment as nodes and edges."""
+"""`dlq status --flow`: this deployment as nodes and edges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIBRARY = {"consumer_library": True, "parking": {"schema": "fix", "POISON": "fix
 
 def drawn(dlq: Dlq, *names: str) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """The nodes by id, and the edges; each edge joins two of the nodes."""
-    answer = json.loads(dlq("flow", *names, "--json").stdout)
+    answer = json.loads(dlq("status", *names, "--flow", "--json").stdout)["flow"]
     nodes = {node["id"]: node for node in answer["nodes"]}
     assert len(nodes) == len(answer["nodes"])
     for edge in answer["edges"]:
@@ -122,8 +122,8 @@ def test_what_could_not_be_read_is_named_and_not_drawn_as_none(
 
     cloud.deploy("orders")
     monkeypatch.setattr(operation, lost, refused)
-    result = dlq("flow", "--json")
+    result = dlq("status", "--flow", "--json")
     assert result.exit_code == Exit.ATTENTION
-    [says] = json.loads(result.stdout)["unread"]
+    [says] = json.loads(result.stdout)["flow"]["unread"]
     assert "could not be read: AccessDenied" in says
-    assert "could not be read: AccessDenied" in dlq("flow").stdout
+    assert "could not be read: AccessDenied" in dlq("status", "--flow").stdout
