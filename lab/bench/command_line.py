@@ -4,21 +4,27 @@ Fresh processes, in turns, at a pseudo-terminal: `--help`, the first character o
 end of `status` on two dead networks, one that takes connections and never answers, and one that
 refuses them, and a look into queues of an account where nothing is deployed. Medians of the time
 on the clock, and of the CPU time of the process.
+
+In a shell that a sandbox has been told to (`make sandbox LETTERS=20000`, and the file that it
+names), the commands and the screens of the page in that app alone.
 """
 
 from __future__ import annotations
 
 import os
 import pty
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+from urllib.request import HTTPCookieProcessor, build_opener
 
 from sandbox.server import Sandbox
 
@@ -46,6 +52,20 @@ LOOKS: tuple[Sequence[str], ...] = (
     ("groups", "--look", "--in", "queue:full-dlq"),
     ("doctor", "queue:full-dlq"),
 )
+
+
+# What a person types and opens first in an app of many messages.
+IN_APP: tuple[Sequence[str], ...] = (
+    ("status",),
+    ("status", "--flow"),
+    ("groups", "orders"),
+    ("list", "orders"),
+    ("rules", "list"),
+    ("circuit", "list"),
+    ("retry", "orders", "--dry-run"),
+)
+SCREENS = ("", "causes", "find", "find?q=orders+since%3D2d", "runs")
+PAGE_TURNS = 5
 
 
 class Timing(NamedTuple):
@@ -98,6 +118,49 @@ def bare_account() -> Iterator[Mapping[str, str]]:
         yield sandbox.environment
 
 
+@contextmanager
+def served(environment: Mapping[str, str]) -> Iterator[Callable[[str], float]]:
+    """Takes a path below a page of `dlq ui` to the seconds until all of the answer is there."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "console", "ui", "--no-browser"],
+        cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True,
+    ) as page:  # fmt: skip
+        assert page.stderr is not None
+        said = (line.strip() for line in page.stderr)
+        address = next(line for line in said if line.startswith("http://"))
+        browser = build_opener(HTTPCookieProcessor())
+
+        def seconds(path: str) -> float:
+            began = time.monotonic()
+            with browser.open(address.partition("enter?")[0] + path) as answer:
+                answer.read()
+            return time.monotonic() - began
+
+        # The door leads to Now, whose answer is shared for some seconds.
+        began = time.monotonic()
+        with browser.open(address) as answer:
+            answer.read()
+        entered = time.monotonic() - began
+        yield lambda path: seconds(path) if path else entered
+        page.send_signal(signal.SIGINT)
+
+
+def measure_app(environment: Mapping[str, str]) -> None:
+    """Prints the figures of the app that the environment names."""
+    for arguments in IN_APP:
+        timed(arguments, environment)
+        _report(f"dlq {' '.join(arguments)}", [timed(arguments, environment) for _ in range(TURNS)])
+    turns: dict[str, list[float]] = {path: [] for path in SCREENS}
+    for _ in range(PAGE_TURNS):
+        with served(environment) as seconds:
+            for path in SCREENS:
+                turns[path].append(seconds(path))
+    for path, taken in turns.items():
+        print(
+            f"{median(taken) * 1000:7.0f} ms, at most {max(taken) * 1000:7.0f}: the page, /{path}"
+        )
+
+
 def _report(what: str, timings: Sequence[Timing]) -> None:
     first, end, cpu = (median(values) * 1000 for values in zip(*timings, strict=True))
     print(
@@ -106,6 +169,7 @@ def _report(what: str, timings: Sequence[Timing]) -> None:
 
 
 def main() -> None:
+    ours = {name: os.environ[name] for name in os.environ if name.startswith(("AWS_", "DLQ_"))}
     environment = {
         **os.environ,
         "AWS_REGION": "eu-west-1",
@@ -118,7 +182,11 @@ def main() -> None:
     # Installed packages are compiled.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as compiled:
-        measure({**environment, "PYTHONPYCACHEPREFIX": compiled})
+        variables = {**environment, "PYTHONPYCACHEPREFIX": compiled}
+        if "AWS_ENDPOINT_URL" in os.environ:
+            measure_app({**variables, **ours})
+        else:
+            measure(variables)
 
 
 def measure(environment: Mapping[str, str]) -> None:
