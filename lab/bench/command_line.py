@@ -201,7 +201,8 @@ def measure(environment: Mapping[str, str]) -> None:
     with bare_account() as account:
         for arguments in LOOKS:
             timings = [timed(arguments, {**environment, **account}) for _ in range(TURNS)]
-            _report(f"dlq {' '.join(arguments)}, {QUEUES[arguments[-1]]} messages", timings)
+            held = QUEUES[arguments[-1].removeprefix("queue:")]
+            _report(f"dlq {' '.join(arguments)}, {held} messages", timings)
 
 
 if __name__ == "__main__":
