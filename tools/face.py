@@ -68,11 +68,12 @@ def budgets() -> list[Budget]:
         *(
             Budget(f"code lines of {name}", code_lines_of(files_of(name)), most, goal)
             for name, most, goal in (
+                # An aborted run writes what a dead worker could not, and waits for busy queues.
                 ("aws", 8_075, 4_700),
-                ("aws/wiring", 1_941, 550),
+                ("aws/wiring", 1_946, 550),
                 ("testing", 4_097, 1_850),
                 ("redrive", 4_675, 3_010),
-                ("replay", 5_269, 2_440),
+                ("replay", 5_289, 2_440),
                 ("outage", 1_574, 1_030),
                 ("watch", 2_089, 1_380),
             )

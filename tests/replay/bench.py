@@ -189,6 +189,29 @@ class ReplayBench:
         assert run is not None
         return run
 
+    def queue(self, url: str) -> SqsQueue:
+        clients = self.stage.clients
+        return SqsQueue(clients.sqs, url, self.clock, sending=clients.sending)
+
+    def mover_for(self, room: WaitingRoom) -> Mover:
+        stage = self.stage
+        return Mover(
+            fifo=stage.pipeline.fifo,
+            targets={
+                MAIN: self.queue(stage.main),
+                "parking:default": self.queue(stage.parking),
+                "dedicated:slow": self.queue(stage.dedicated),
+            },
+            parking_queues={},
+            room=room,
+            records=self.ledger,
+            clock=self.clock,
+            wait=stage.world.wait,
+            random=stage.world.random,
+            in_parallel=in_turn,
+            tally=self.tally,
+        )
+
     def worker(
         self,
         shards: Sequence[int] = range(SHARDS),
@@ -199,28 +222,6 @@ class ReplayBench:
     ) -> ReplayWorker:
         stage, world = self.stage, self.stage.world
         clients, resources = stage.clients, stage.resources
-
-        def queue(url: str) -> SqsQueue:
-            return SqsQueue(clients.sqs, url, self.clock, sending=clients.sending)
-
-        def mover_for(room: WaitingRoom) -> Mover:
-            return Mover(
-                fifo=stage.pipeline.fifo,
-                targets={
-                    MAIN: queue(stage.main),
-                    "parking:default": queue(stage.parking),
-                    "dedicated:slow": queue(stage.dedicated),
-                },
-                parking_queues={},
-                room=room,
-                records=self.ledger,
-                clock=self.clock,
-                wait=world.wait,
-                random=world.random,
-                in_parallel=in_turn,
-                tally=self.tally,
-            )
-
         setup = ReplayWorkerSetup(
             pipeline=stage.pipeline,
             plan=self.plan,
@@ -233,11 +234,11 @@ class ReplayBench:
             statuses=self.statuses,
             ledger=self.ledger,
             room=self.room,
-            mover_for=mover_for,
+            mover_for=self.mover_for,
             router=router or stage.router,
             journal=DynamoDBJournal(clients.journal, LETTERS, "orders", ROWS_KEPT),
             circuits=breaker_for(stage.pipeline, resources, clients, world),
-            main=queue(stage.main),
+            main=self.queue(stage.main),
             tally=self.tally,
             owner=world.new_id(),
             clock=self.clock,
@@ -281,6 +282,8 @@ class ReplayBench:
             room=self.room,
             objects=self.objects,
             claim_for=self.claim,
+            router=self.stage.router,
+            mover_for=self.mover_for,
             tally=self.tally,
             clock=self.clock,
             random=self.stage.world.random,

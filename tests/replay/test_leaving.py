@@ -23,6 +23,7 @@ from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DISCARD, ReplayPlan
 from deadletter.replay.shard_claim import slot_name
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
+from deadletter.routing.router import RouterAnswer, RouterUnavailable
 from deadletter.signals.figures import Figure
 from tests.replay.bench import ReplayBench, orders_pipeline
 from tests.simulation.stage import Stage
@@ -171,6 +172,62 @@ def test_the_ticket_of_a_letter_that_was_sent_without_one_says_where_it_stands()
     bench.leave()
     places = {ticket.copy: ticket.position for ticket in bench.tickets.all()}
     assert places == {name.copy: number for number, name in enumerate(bench.names)}
+
+
+NEW_ID = "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"
+
+
+def sent_without_facts(bench: ReplayBench) -> str:
+    """A worker has sent a letter of ten attributes and marked it, and died; returns its copy."""
+    [name] = bench.names
+    journal = DynamoDBJournal(bench.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
+    worker = Slot(journal, f"{slot_name(bench.run_id, name.shard)}~worker.1", "worker")
+    worker.intend([Plan(key_of(name.copy), OUT_OF_ROOM, 0)], bench.clock() + 15.0)
+    worker.mark([name.copy], {name.copy: NEW_ID})
+    bench.clock.advance(30.0)
+    return name.copy
+
+
+def test_what_a_worker_could_not_write_of_a_letter_is_written_before_it_is_deleted() -> None:
+    bench = ReplayBench([""])
+    copy = sent_without_facts(bench)
+    bench.abort()
+    bench.leave()
+    assert bench.in_lane() == []
+    stamp = bench.ledger.stored_stamp(NEW_ID)
+    assert stamp is not None
+    assert (stamp.origin, stamp.attempt) == (copy, 1)
+    assert [ticket.fate for ticket in bench.tickets.all()] == [ReplayOutcome.SENT]
+
+
+def test_a_sent_letter_whose_facts_are_missing_stays_while_the_router_gives_no_answer() -> None:
+    bench = ReplayBench([""])
+    copy = sent_without_facts(bench)
+    bench.abort()
+
+    class Down:
+        def decide(self, _questions: object) -> RouterAnswer:
+            raise RouterUnavailable("throttled")
+
+    assert not bench.leave(router=Down())
+    assert bench.in_lane() == [copy]
+    assert bench.tally.report("orders", "dlq", "").trouble == "throttled"
+    bench.clock.advance(31.0)
+    bench.leave()
+    assert bench.in_lane() == []
+
+
+def test_a_letter_that_a_run_of_its_queue_may_still_be_moving_stays() -> None:
+    """The run that put it into the room has not said so yet: its copy may be in the queue."""
+    bench = ReplayBench([""])
+    [name] = bench.names
+    journal = DynamoDBJournal(bench.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
+    Slot(journal, "queue.1", "run").intend([Plan(key_of(name.copy), "main", 0)], bench.clock() + 15)
+    bench.abort()
+    assert not bench.leave()
+    assert bench.in_lane() == [name.copy]
+    bench.clock.advance(31.0)
+    assert bench.leave()
 
 
 def exports(bench: ReplayBench) -> list[str]:

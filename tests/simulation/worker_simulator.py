@@ -1133,6 +1133,8 @@ class ProcessParts:
                 room=store("room"),
                 objects=store("objects"),
                 claim_for=claim_for,
+                router=self._router,
+                mover_for=self._mover,
                 tally=self._tally,
                 clock=self.clock,
                 random=world._random,

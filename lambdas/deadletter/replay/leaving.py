@@ -25,6 +25,8 @@ from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import OpenIntents
+from deadletter.redrive.missing_facts import MissingFacts
+from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.rescue import is_parking
@@ -49,6 +51,7 @@ from deadletter.replay.run_room import RunRoom
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
 from deadletter.routing.decision import DUE, Hold
+from deadletter.routing.router import Router, RouterUnavailable
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Figure
 
@@ -80,6 +83,8 @@ class LeavingSetup:
     room: WaitingRoom
     objects: RunObjects
     claim_for: Callable[[int], ShardClaim]
+    router: Router
+    mover_for: Callable[[WaitingRoom], Mover]
     tally: Tally
     clock: Callable[[], float]
     random: Random
@@ -108,6 +113,8 @@ class RunLeaving:
     def __init__(self, setup: LeavingSetup) -> None:
         self._setup = setup
         self._room = RunRoom(setup.room, setup.tickets, setup.tally)
+        mover = setup.mover_for(self._room)
+        self._missing_facts = MissingFacts(setup.router, mover, setup.tally)
         self._is_complete = True
         self._positions: dict[str, int] = {}
 
@@ -244,7 +251,11 @@ class RunLeaving:
             return set()
         slot, reading, expires = claimed
         outward = reading.room_without(claim.name)
-        free = [entry for entry in entries if not outward.is_busy(entry.copy)]
+        free = [
+            entry
+            for entry in entries
+            if not reading.queue.is_busy(entry.copy) and not outward.is_busy(entry.copy)
+        ]
         if len(free) < len(entries):
             self._is_complete = False
         slot.keep([each.copy for each in free if reading.queue.may_be_in_room(each.copy)])
@@ -286,9 +297,11 @@ class RunLeaving:
         tickets: Mapping[str, Ticket],
         intents: OpenIntents,
     ) -> None:
+        recorded = self._recorded([letters[copy] for copy in letters if copy in sent], intents)
         owed = {
             copy: tickets.get(copy) or self._ticket(shard, letters[copy], ReplayOutcome.SENT)
-            for copy in sent
+            for copy in letters
+            if copy in recorded
         }
         self._room.expect(owed)
         if owed:
@@ -298,8 +311,18 @@ class RunLeaving:
                     for copy, ticket in owed.items()
                 ]
             )
+        if sent:
             # Their outcomes are looked up by the next call.
             self._is_complete = False
+
+    def _recorded(self, sent: Sequence[ReceivedLetter], intents: OpenIntents) -> set[str]:
+        """Write what a worker could not write of these letters; returns those that are whole."""
+        try:
+            return self._missing_facts.write(sent, intents)
+        except RouterUnavailable as error:
+            # They stay where they are: the next call finds them there.
+            self._setup.tally.note_trouble(str(error))
+            return set()
 
     def _postpone(
         self,

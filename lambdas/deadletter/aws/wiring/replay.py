@@ -43,8 +43,10 @@ from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import ROWS_KEPT, Mode, originals_object, run_object
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.mover import Mover
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.report import Tally
+from deadletter.redrive.waiting_room import WaitingRoom
 from deadletter.replay.carried import DirectCarrier
 from deadletter.replay.delivering import Delivering
 from deadletter.replay.discarding import Discarding
@@ -415,15 +417,6 @@ class _Parts:
         self, run: ReplayRun, plan: ReplayPlan, manifest: Manifest, shards: Mapping[int, int]
     ) -> ReplayWorker:
         tally = Tally(self.count_metric)
-        mover = partial(
-            mover_for,
-            self.pipeline,
-            self.resources,
-            self.clients,
-            self.world,
-            self.in_parallel,
-            tally,
-        )
         return ReplayWorker(
             ReplayWorkerSetup(
                 pipeline=self.pipeline,
@@ -437,7 +430,7 @@ class _Parts:
                 statuses=self._statuses(run),
                 ledger=self._ledger(),
                 room=self._room(tally),
-                mover_for=mover,
+                mover_for=self._mover_for(tally),
                 router=self.router,
                 journal=self._journal(),
                 circuits=self._circuits(),
@@ -451,6 +444,18 @@ class _Parts:
                 carrier=self._carrier(run, plan, tally),
                 trouble=self.trouble,
             )
+        )
+
+    def _mover_for(self, tally: Tally) -> Callable[[WaitingRoom], Mover]:
+        """What moves letters out of a room, and tells the tally what came of it."""
+        return partial(
+            mover_for,
+            self.pipeline,
+            self.resources,
+            self.clients,
+            self.world,
+            self.in_parallel,
+            tally,
         )
 
     def _carrier(self, run: ReplayRun, plan: ReplayPlan, tally: Tally) -> DirectCarrier | None:
@@ -512,6 +517,8 @@ class _Parts:
                 room=self._room(tally),
                 objects=self._objects(run),
                 claim_for=claim_for,
+                router=self.router,
+                mover_for=self._mover_for(tally),
                 tally=tally,
                 clock=self.world.clock,
                 random=self.world.random,
