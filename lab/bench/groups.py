@@ -235,7 +235,7 @@ def check(letters: int, environment: Mapping[str, str]) -> str:
     )
     first = done.stdout.splitlines()[0]
     assert "3 causes" in first, first
-    assert first.startswith((f"{letters:,} letters, ", "At least ")), first
+    assert first.startswith((f"{letters:,} messages, ", "At least ")), first
     return first
 
 
@@ -265,7 +265,7 @@ def report(letters: int, timings: Sequence[Timing], says: str) -> None:
     """Prints the figures of one size, and whether they reach what they have to."""
     first, end, cpu = (median(values) for values in zip(*timings, strict=True))
     verdict = "ok" if end <= MOST_SECONDS else f"TOO SLOW, {MOST_SECONDS:g} s are allowed"
-    print(f"{letters:7,} letters: {first:5.2f} s to the first character, {end:5.2f} s in all, "
+    print(f"{letters:7,} messages: {first:5.2f} s to the first character, {end:5.2f} s in all, "
           f"{cpu:5.2f} s CPU; {verdict}: {says}")  # fmt: skip
 
 
