@@ -109,6 +109,9 @@ class RecordedChange:
                 raise
 
     def _put(self, key: Facts, at: float, facts: Facts) -> None:
+        from deadletter.aws.dynamodb import DynamoDBTable
+        from deadletter.aws.table import absent
+
         row = {
             **key,
             CHANGES.partition: self._pipeline,
@@ -116,13 +119,9 @@ class RecordedChange:
             "ttl": int(at) + self._app.audit_days * _DAY,
             **{name: fact for name, fact in facts.items() if fact is not None},
         }
-        self._session.aws.dynamodb.put_item(
-            TableName=self._app.audit_table,
-            Item=item.stored(row),
-            # Written once: rows are added, and never replaced.
-            ConditionExpression="attribute_not_exists(#pk)",
-            ExpressionAttributeNames={"#pk": AUDIT.partition},
-        )
+        table = DynamoDBTable(self._session.aws.dynamodb, self._app.audit_table, AUDIT)
+        # Written once: rows are added, and never replaced.
+        table.put(item.exact(row), absent(AUDIT.partition))
 
 
 def _kept(facts: Facts | None) -> Facts | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from deadletter.contract import CHANGES, EVERY_PIPELINE
+from deadletter.contract import AUDIT, CHANGES, EVERY_PIPELINE
 
 from . import item
 from .answer import Answer
@@ -194,34 +194,23 @@ class _Rows:
 
 def _rows(client: DynamoDBClient, table: str, pipeline: str, question: AuditQuestion) -> _Rows:
     """The rows of one pipeline, with those around that may belong to them."""
+    from deadletter.aws.dynamodb import DynamoDBTable
+    from deadletter.aws.table import between, stored_number
+
     rows: list[Row] = []
-    request: dict[str, Any] = {
-        "TableName": table,
-        "IndexName": CHANGES.name,
-        "KeyConditionExpression": "#pipeline = :pipeline AND #happened BETWEEN :since AND :until",
-        "ExpressionAttributeNames": {
-            "#pipeline": CHANGES.partition,
-            "#happened": str(CHANGES.sort),
-        },
-        "ExpressionAttributeValues": item.stored(
-            {
-                ":pipeline": pipeline,
-                ":since": round(question.since.timestamp() - WITHIN, 3),
-                ":until": round(question.until.timestamp() + _LONGEST, 3),
-            }
-        ),
-        "ScanIndexForward": False,
-    }
+    since = stored_number(question.since.timestamp() - WITHIN)
+    until = stored_number(question.until.timestamp() + _LONGEST)
+    happening = between(str(CHANGES.sort), since, until)
+    of_audit, last = DynamoDBTable(client, table, AUDIT), None
     while True:
-        page = client.query(**request)
-        rows += map(item.plain, page["Items"])
-        if "LastEvaluatedKey" not in page:
+        page, last = of_audit.page(pipeline, happening, index=CHANGES, backwards=True, after=last)
+        rows += map(item.jsonable, page)
+        if last is None:
             return _Rows(rows)
         floor = ceil(happened(rows[-1]) + WITHIN) if rows else 0.0
         enough = len(rows) >= _MOST_ROWS or _enough(rows, question, floor)
         if enough and floor < question.until.timestamp():
             return _Rows(rows, floor)
-        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
 def _second(at: datetime) -> datetime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,62 +83,63 @@ class EndpointTable:
     """The endpoints of an app."""
 
     def __init__(self, dynamodb: DynamoDBClient, name: str) -> None:
-        self._dynamodb: Any = dynamodb
-        self._name = name
+        from deadletter.aws.dynamodb import DynamoDBTable
+
+        self._dynamodb = dynamodb
+        self._table = DynamoDBTable(dynamodb, name, ENDPOINTS)
 
     def read(self) -> Sequence[EndpointRow]:
         """All endpoints, by tenant and name."""
-        pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._name)
-        rows = [_row(raw) for page in pages for raw in page["Items"]]
+        from deadletter.aws.dynamodb import plain
+
+        pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table.name)
+        rows = [_row(plain(raw)) for page in pages for raw in page["Items"]]
         return sorted(rows, key=lambda row: (row.columns["tenant"], row.columns["endpoint"]))
 
     def find(self, endpoint_id: str) -> EndpointRow | None:
         """An endpoint; None if it is missing."""
-        answer = self._dynamodb.get_item(
-            TableName=self._name, Key=_key(endpoint_id), ConsistentRead=True
-        )
-        return _row(answer["Item"]) if "Item" in answer else None
+        found = self._table.get(_place(endpoint_id))
+        return None if found is None else _row(found)
 
     def add(self, endpoint_id: str, columns: Mapping[str, Any]) -> None:
         """Write a new endpoint; Problem if it exists."""
-        self._write(
-            self._dynamodb.put_item,
-            f"There is an endpoint {endpoint_id} since this moment: try again.",
-            Item={**_key(endpoint_id), **item.stored(columns)},
-            ConditionExpression="attribute_not_exists(tenant)",
-        )
+        from deadletter.aws.table import absent
+
+        tenant, endpoint = _place(endpoint_id)
+        row = {ENDPOINTS.partition: tenant, ENDPOINTS.sort: endpoint, **item.exact(columns)}
+        with _or_else(f"There is an endpoint {endpoint_id} since this moment: try again."):
+            self._table.put(row, absent(ENDPOINTS.partition))
 
     def update(
         self, endpoint_id: str, columns: Mapping[str, Any], removed: Sequence[str] = ()
     ) -> None:
         """Change these columns of an endpoint; Problem if it is missing."""
-        names = {f"#{name}": name for name in (*columns, *removed)}
-        without = f" REMOVE {', '.join(f'#{name}' for name in removed)}" if removed else ""
-        self._write(
-            self._dynamodb.update_item,
-            f"The endpoint {endpoint_id} is gone: see\ndlq endpoint list",
-            Key=_key(endpoint_id),
-            UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in columns) + without,
-            ConditionExpression="attribute_exists(tenant)",
-            ExpressionAttributeNames=names,
-            ExpressionAttributeValues=item.stored(
-                {f":{name}": value for name, value in columns.items()}
-            ),
-        )
+        from deadletter.aws.table import present
 
-    def _write(self, call: Any, otherwise: str, **request: Any) -> None:
-        from botocore.exceptions import ClientError
-
-        try:
-            call(TableName=self._name, **request)
-        except ClientError as error:
-            if error_code(error) != "ConditionalCheckFailedException":
-                raise
-            raise Problem(otherwise, Cause.FAILED) from error
+        with _or_else(f"The endpoint {endpoint_id} is gone: see\ndlq endpoint list"):
+            self._table.change(
+                _place(endpoint_id),
+                item.exact(columns),
+                removes=removed,
+                when=present(ENDPOINTS.partition),
+            )
 
 
-def _row(raw: Mapping[str, Any]) -> EndpointRow:
-    columns = item.plain(raw)
+@contextmanager
+def _or_else(says: str) -> Iterator[None]:
+    """A Problem that says this if the row is not as a write wants it."""
+    from botocore.exceptions import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        if error_code(error) != "ConditionalCheckFailedException":
+            raise
+        raise Problem(says, Cause.FAILED) from error
+
+
+def _row(found: Mapping[str, Any]) -> EndpointRow:
+    columns = item.jsonable(dict(found))
     try:
         return EndpointRow(columns, read_row(columns))
     except BadEndpoint as error:
@@ -151,11 +152,6 @@ def _place(endpoint_id: str) -> tuple[str, str]:
     if not tenant:
         raise Problem("Name the endpoint as TENANT or TENANT/ENDPOINT.", Cause.INPUT)
     return tenant, endpoint or DEFAULT_ENDPOINT
-
-
-def _key(endpoint_id: str) -> dict[str, Any]:
-    tenant, endpoint = _place(endpoint_id)
-    return {ENDPOINTS.partition: {"S": tenant}, ENDPOINTS.sort: {"S": endpoint}}
 
 
 def target(endpoint_id: str) -> str:

@@ -16,17 +16,23 @@ def plain(item: Mapping[str, Any]) -> dict[str, Any]:
     Numbers are int or float, a set is a sorted list, a binary value is base64 text: a
     column of any type can be shown.
     """
-    from deadletter.aws import table
+    from deadletter.aws import dynamodb
 
-    return {key: jsonable(value) for key, value in table.plain(item).items()}
+    return {key: jsonable(value) for key, value in dynamodb.plain(item).items()}
+
+
+def exact(data: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON-ready data as a table takes it; Problem for a number that DynamoDB does not hold."""
+    stored(data)
+    return {key: _exact(value) for key, value in data.items()}
 
 
 def stored(data: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON-ready data with DynamoDB's type tags; Problem for a number out of its range."""
-    from deadletter.aws import table
+    """The same with DynamoDB's type tags."""
+    from deadletter.aws import dynamodb
 
     try:
-        return table.stored({key: _exact(value) for key, value in data.items()})
+        return dynamodb.stored({key: _exact(value) for key, value in data.items()})
     except ArithmeticError as error:
         raise Problem(
             "DynamoDB holds numbers of up to 38 digits, below 10^126: shorten the number.",

@@ -5,14 +5,22 @@ A cause is no name by itself: it is typed as `cause:ID`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from deadletter.contract import CIRCUITS, EVERY_PIPELINE, RULES, WAITING_FIGURES, Partition
+from deadletter.contract import (
+    CIRCUITS,
+    EVERY_PIPELINE,
+    LETTERS,
+    RULES,
+    WAITING_FIGURES,
+    Partition,
+    Table,
+)
 
 from .adapter_errors import aws_errors
 from .app import App
@@ -65,20 +73,17 @@ def known(session: Session, app: App, name: str, names: Sequence[str]) -> Known:
 
     A pipeline's own circuit, which has its name, is no second meaning.
     """
-    from deadletter.aws.table import batch_get
+    from deadletter.aws.dynamodb import DynamoDBTable
 
     client = session.aws.dynamodb
 
-    def rows(table: str, keys: Iterable[Mapping[str, str]], *columns: str) -> Callable[[], Any]:
-        typed = [{column: {"S": text} for column, text in key.items()} for key in keys]
-        options = {
-            "ProjectionExpression": ", ".join(f"#{column}" for column in columns),
-            "ExpressionAttributeNames": {f"#{column}": column for column in columns},
-        }
-
+    def rows(
+        table: str, keys: Sequence[tuple[str, str]], *columns: str, of: Table = LETTERS
+    ) -> Callable[[], Any]:
         def read() -> Any:
             with aws_errors():
-                return batch_get(client, table, typed, **options)
+                rows = DynamoDBTable(client, table, of).get_many(keys, only=columns)
+                return list(rows.values())
 
         return read
 
@@ -86,17 +91,17 @@ def known(session: Session, app: App, name: str, names: Sequence[str]) -> Known:
     waiting = {Partition.LETTER.of(each, name): each for each in names}
     runs = {Partition.RUNS.of(each): each for each in names}
     letters, circuits, rules = app.letters_table, app.circuits_table, app.rules_table
-    of_letters = [{"pk": key, "sk": "ledger"} for key in failures]
-    of_waiting = [{"pk": key, "sk": "letter"} for key in waiting]
-    of_letters += [{"pk": key, "sk": name} for key in runs]
-    in_rules = [{RULES.partition: each, str(RULES.sort): name} for each in (*names, EVERY_PIPELINE)]
-    in_circuits = [{CIRCUITS.partition: each, str(CIRCUITS.sort): name} for each in names]
+    of_letters = [(key, "ledger") for key in failures]
+    of_waiting = [(key, "letter") for key in waiting]
+    of_letters += [(key, name) for key in runs]
+    in_rules = [(each, name) for each in (*names, EVERY_PIPELINE)]
+    in_circuits = [(each, name) for each in names]
     with side_by_side() as start:
         reads = (
             start(rows(letters, of_letters, "pk", "sk")),
             start(rows(letters, of_waiting, *WAITING_FIGURES)),
-            start(rows(rules, in_rules, RULES.partition)),
-            start(rows(circuits, in_circuits, CIRCUITS.partition)),
+            start(rows(rules, in_rules, RULES.partition, RULES.sort, of=RULES)),
+            start(rows(circuits, in_circuits, CIRCUITS.partition, CIRCUITS.sort, of=CIRCUITS)),
         )
         claims = start(partial(_claims, session, app, name, names))
         on_record, held, found_rules, found_circuits = (

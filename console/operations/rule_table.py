@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import EVERY_PIPELINE
+from deadletter.contract import EVERY_PIPELINE, RULES
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.rule import COLUMNS, VERDICT, Rule
 from deadletter.rules.rulebook import RuleBook, read_rules
@@ -25,6 +25,8 @@ from .session import Session
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from deadletter.aws.table import Condition
 
 NOTES = ("reason", "ticket", "created_by")
 """Columns for people: why the rule exists, and who wrote it."""
@@ -79,10 +81,14 @@ class RuleRevision:
 
 @dataclass(frozen=True, slots=True)
 class StoredRule:
-    """A rule in the table: its columns as JSON-ready data, and as DynamoDB holds them."""
+    """A rule in the table: its columns as JSON-ready data, and exactly as the table has them."""
 
     columns: Columns
-    raw: Mapping[str, Any]
+    row: Mapping[str, Any]
+
+    @staticmethod
+    def of(row: Mapping[str, Any]) -> StoredRule:
+        return StoredRule(item.jsonable(dict(row)), row)
 
     @property
     def pipeline(self) -> str:
@@ -106,29 +112,28 @@ class RuleTable:
     """The rules of an app. Every write is conditional on what the writer last read."""
 
     def __init__(self, dynamodb: DynamoDBClient, name: str) -> None:
+        from deadletter.aws.dynamodb import DynamoDBTable
+
         self._dynamodb = dynamodb
-        self._name = name
+        self._table = DynamoDBTable(dynamodb, name, RULES)
 
     def read(self) -> Sequence[StoredRule]:
         """All rules, also those of unknown pipelines, by pipeline and id."""
+        from deadletter.aws.dynamodb import plain
+
         pages = self._dynamodb.get_paginator("scan").paginate(
-            TableName=self._name, ConsistentRead=True
+            TableName=self._table.name, ConsistentRead=True
         )
-        rules = (StoredRule(item.plain(raw), raw) for page in pages for raw in page["Items"])
+        rules = (StoredRule.of(plain(raw)) for page in pages for raw in page["Items"])
         return sorted(rules, key=lambda rule: rule.key)
 
     def of_id(self, rule_id: str, keys: Sequence[str]) -> Sequence[StoredRule]:
         """The rules with this id under these keys: pipelines, or `*`. Reads no other rule."""
-        found = []
-        for key in dict.fromkeys(keys):
-            answer = self._dynamodb.query(
-                TableName=self._name,
-                KeyConditionExpression="pipeline = :key AND rule_id = :id",
-                ExpressionAttributeValues={":key": {"S": key}, ":id": {"S": rule_id}},
-                ConsistentRead=True,
-            )
-            found += [StoredRule(item.plain(raw), raw) for raw in answer["Items"]]
-        return found
+        from deadletter.aws.table import equals
+
+        is_it = equals(RULES.sort, rule_id)
+        rows = (row for key in dict.fromkeys(keys) for row in self._table.query(key, is_it))
+        return [*map(StoredRule.of, rows)]
 
     def write(
         self, change: RuleRevision, over: StoredRule | None, *, disables: bool = False
@@ -139,25 +144,17 @@ class RuleTable:
         """
         from botocore.exceptions import ClientError
 
-        key = item.stored({"pipeline": change.pipeline, "rule_id": change.rule_id})
-        condition = _ABSENT if over is None else _unchanged(over, change.after or {})
+        from deadletter.aws.table import absent, present
+
+        is_same = absent(RULES.sort) if over is None else _unchanged(over, change.after or {})
         try:
             if change.after is None:
-                self._dynamodb.delete_item(TableName=self._name, Key=key, **condition)
+                self._table.delete(change.key, is_same)
             elif disables:
-                self._dynamodb.update_item(
-                    TableName=self._name,
-                    Key=key,
-                    UpdateExpression="SET enabled = :enabled, #reason = :reason",
-                    ConditionExpression="attribute_exists(rule_id)",
-                    ExpressionAttributeNames={"#reason": "reason"},
-                    ExpressionAttributeValues=item.stored(
-                        {":enabled": False, ":reason": change.after["reason"]}
-                    ),
-                )
+                columns = {"enabled": False, "reason": change.after["reason"]}
+                self._table.change(change.key, item.exact(columns), when=present(RULES.sort))
             else:
-                columns = item.stored(_typed(change.after))
-                self._dynamodb.put_item(TableName=self._name, Item=columns, **condition)
+                self._table.put(item.exact(_typed(change.after)), is_same)
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
@@ -321,22 +318,10 @@ def _typed(columns: Columns) -> Columns:
     return {**columns, "pattern": json.dumps(pattern, ensure_ascii=False)}
 
 
-_ABSENT = {"ConditionExpression": "attribute_not_exists(rule_id)"}
-
-
-def _unchanged(rule: StoredRule, new: Columns) -> dict[str, Any]:
+def _unchanged(rule: StoredRule, new: Columns) -> Condition:
     """The condition that a rule, its verdict aside, has not changed."""
-    old = {name: value for name, value in rule.raw.items() if name not in VERDICT}
+    from deadletter.aws.table import unchanged
+
+    old = {name: value for name, value in rule.row.items() if name not in VERDICT}
     # A known column that was added since is a change too.
-    names = sorted({*old, *new, *COLUMNS})
-    halves = [
-        f"#c{number} = :c{number}" if name in old else f"attribute_not_exists(#c{number})"
-        for number, name in enumerate(names)
-    ]
-    return {
-        "ConditionExpression": " AND ".join(halves),
-        "ExpressionAttributeNames": {f"#c{number}": name for number, name in enumerate(names)},
-        "ExpressionAttributeValues": {
-            f":c{number}": old[name] for number, name in enumerate(names) if name in old
-        },
-    }
+    return unchanged(old, sorted({*old, *new, *COLUMNS}))

@@ -25,7 +25,7 @@ from botocore.httpsession import where
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
-from deadletter.aws.table import plain
+from deadletter.aws.dynamodb import plain
 from deadletter.aws.wire.connections import Connections
 from deadletter.aws.wire.thin_client import thin
 from deadletter.contract import Partition

@@ -30,7 +30,8 @@ from uuid import UUID
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from console.operations.app import App, DeployedPipeline
-from deadletter.aws.table import stored, stored_number
+from deadletter.aws.dynamodb import stored
+from deadletter.aws.table import stored_number
 from deadletter.contract import CAUSE_SHARDS, CAUSES, Partition, cause_partition
 from deadletter.failure.cause_index import entry_change, shard_of
 from deadletter.failure.failure import Category, Failure

@@ -10,11 +10,11 @@ from uuid import UUID
 
 import pytest
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease, memory_of, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.table import DynamoDBTable
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, WATCH_ROW, Partition, run_lane

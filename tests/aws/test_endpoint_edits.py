@@ -9,8 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from deadletter.aws.clients import CheckClients
+from deadletter.aws.dynamodb import plain, stored
 from deadletter.aws.endpoint_edits import DynamoDBEndpointHistory
-from deadletter.aws.table import plain, stored
 from deadletter.aws.wiring.check_rules import edits_handler_for, is_of_endpoints
 from deadletter.aws.wiring.world import World
 from deadletter.rules.checker import CheckedBatch

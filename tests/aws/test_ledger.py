@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from deadletter.aws.dynamodb import plain
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.table import plain
 from deadletter.contract import CAUSE_SHARDS, CAUSES, Reason, cause_partition
 from deadletter.failure.cause_index import SEEN_WITHIN, CauseEntry, entry_from_item
 from deadletter.failure.classify import diagnose

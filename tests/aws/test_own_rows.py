@@ -8,6 +8,7 @@ import pytest
 
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.circuits import DynamoDBCircuits
+from deadletter.aws.dynamodb import stored
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.own_rows import (
     MOST_NAMED,
@@ -16,7 +17,6 @@ from deadletter.aws.own_rows import (
     is_own_letter,
     waiting_copy,
 )
-from deadletter.aws.table import stored
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import CAUSE_SHARDS, ROWS_KEPT, cause_partition, lane_partition
 from deadletter.failure.category import Category

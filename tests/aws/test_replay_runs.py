@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from deadletter.aws.dynamodb import stored
 from deadletter.aws.replay_runs import LARGEST_ITEM, DynamoDBReplayRuns, run_to_item
-from deadletter.aws.table import stored
 from deadletter.replay.limiter import Bid, bid_for
 from deadletter.replay.run import (
     BadRun,

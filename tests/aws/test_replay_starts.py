@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.dynamodb import plain
 from deadletter.aws.replay_plans import DynamoDBReplayPlans
 from deadletter.aws.replay_starts import (
     MOST_COUNTED,
@@ -14,7 +15,6 @@ from deadletter.aws.replay_starts import (
     start_execution,
     unpacked,
 )
-from deadletter.aws.table import plain
 from deadletter.redrive.journal import key_of
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun, RunsUnavailable

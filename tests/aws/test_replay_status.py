@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.replay_status import DynamoDBStatuses
-from deadletter.aws.table import DynamoDBTable
 from deadletter.replay.progress import PartStatus
 from deadletter.replay.run import BadRunRow
 from tests.aws.backends import Aws

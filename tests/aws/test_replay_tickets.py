@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.replay_tickets import DynamoDBTickets, ticket_key
-from deadletter.aws.table import DynamoDBTable
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from tests.aws.backends import Aws
 from tests.tables import LETTERS, create_letters_table

@@ -154,13 +154,13 @@ def test_a_lost_answer_to_a_return_is_a_return(
     room: DynamoDBWaitingRoom, tickets: DynamoDBTickets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tickets.put([SENT])
-    write = room._table.write_together
+    write = room._table.together
 
-    def twice(*arguments: Any) -> None:
-        write(*arguments)
-        write(*arguments)
+    def twice(**writes: Any) -> None:
+        write(**writes)
+        write(**writes)
 
-    monkeypatch.setattr(room._table, "write_together", twice)
+    monkeypatch.setattr(room._table, "together", twice)
     assert set(room.admit([order("x")])) == {"x"}
 
 

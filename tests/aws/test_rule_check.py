@@ -12,6 +12,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from deadletter.aws.dynamodb import plain, stored
 from deadletter.aws.events import EventBus
 from deadletter.aws.registrations import FRESH, REMEMBERED, SsmPipelines
 from deadletter.aws.rule_edits import (
@@ -22,7 +23,6 @@ from deadletter.aws.rule_edits import (
     response,
 )
 from deadletter.aws.rule_events import EventBridgeRuleEvents
-from deadletter.aws.table import plain, stored
 from deadletter.rules.checker import (
     CheckedBatch,
     CheckUnavailable,

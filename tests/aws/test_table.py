@@ -12,18 +12,9 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.aws.dynamodb import MOST_TRIES, DynamoDBTable, conflicting_item, plain, stored
 from deadletter.aws.errors import StillUnprocessed
-from deadletter.aws.table import (
-    MOST_TRIES,
-    DynamoDBTable,
-    batch_get,
-    changes,
-    conditional,
-    conflicting_item,
-    plain,
-    stored,
-    stored_number,
-)
+from deadletter.aws.table import stored_number
 
 KEY = {"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}}
 
@@ -41,31 +32,6 @@ class Client:
             return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
         return call
-
-
-def test_an_update_sets_and_removes_attributes_by_placeholder() -> None:
-    assert changes({"until": 7, "own": "run"}, removes=["paused"]) == {
-        "UpdateExpression": "SET #until = :until, #own = :own REMOVE #paused",
-        "ExpressionAttributeNames": {"#until": "until", "#own": "own", "#paused": "paused"},
-        "ExpressionAttributeValues": {":until": {"N": "7"}, ":own": {"S": "run"}},
-    }
-
-
-def test_a_condition_names_its_own_attributes_and_values() -> None:
-    arguments = changes({"own": "run"}, condition="#until <= :now", values={":now": 5})
-    assert arguments["ConditionExpression"] == "#until <= :now"
-    assert arguments["ExpressionAttributeNames"] == {"#own": "own", "#until": "until"}
-    assert arguments["ExpressionAttributeValues"] == {":own": {"S": "run"}, ":now": {"N": "5"}}
-
-
-def test_a_placeholder_can_stand_for_another_name() -> None:
-    arguments = conditional("#a0 = :a0", {":a0": "x"}, {"#a0": "a column, as typed"})
-    assert arguments["ExpressionAttributeNames"] == {"#a0": "a column, as typed"}
-
-
-def test_an_empty_argument_is_left_out() -> None:
-    expected = {"ConditionExpression": "attribute_exists(pk)"}
-    assert conditional("attribute_exists(pk)") == expected
 
 
 @pytest.mark.parametrize(
@@ -97,18 +63,19 @@ def test_any_other_error_gives_no_item(error: Any) -> None:
 
 def test_the_unprocessed_rest_of_a_batch_is_requested_again() -> None:
     rest = {"letters": {"Keys": [KEY]}}
-    client = Client(
+    client: Any = Client(
         {"Responses": {"letters": []}, "UnprocessedKeys": rest},
         {"Responses": {"letters": [KEY]}},
     )
-    assert batch_get(client, "letters", [KEY]) == [{"pk": "orders#lease", "sk": "dlq"}]
+    key = ("orders#lease", "dlq")
+    assert DynamoDBTable(client, "letters").get_many([key]) == {key: {"pk": key[0], "sk": key[1]}}
     assert client.requests[1] == {"RequestItems": rest}
 
 
 def test_a_batch_that_stays_unprocessed_is_given_up() -> None:
-    reads = Client({"UnprocessedKeys": {"letters": {"Keys": [KEY]}}})
+    reads: Any = Client({"UnprocessedKeys": {"letters": {"Keys": [KEY]}}})
     with pytest.raises(StillUnprocessed, match="letters"):
-        batch_get(reads, "letters", [KEY])
+        DynamoDBTable(reads, "letters").get_many([("a", "b")])
     writes: Any = Client({"UnprocessedItems": {"letters": []}})
     with pytest.raises(StillUnprocessed, match="letters"):
         DynamoDBTable(writes, "letters").write_many(deletes=[("a", "b")])
@@ -118,13 +85,13 @@ def test_a_batch_that_stays_unprocessed_is_given_up() -> None:
 def test_every_page_of_a_query_is_read() -> None:
     first = {"Items": [KEY], "Count": 1, "ScannedCount": 4, "LastEvaluatedKey": KEY}
     client: Any = Client(first, {"Count": 2, "ScannedCount": 2})
-    assert DynamoDBTable(client, "letters").count("pk = :p", {":p": "x"}) == (3, 6)
+    assert DynamoDBTable(client, "letters").count("x") == (3, 6)
     assert client.requests[1]["ExclusiveStartKey"] == KEY
 
 
 def test_a_query_with_a_limit_ends_at_it() -> None:
     client: Any = Client({"Items": [KEY, KEY], "LastEvaluatedKey": KEY})
-    assert len(DynamoDBTable(client, "letters").query("pk = :p", {":p": "x"}, Limit=1)) == 1
+    assert len(DynamoDBTable(client, "letters").query("x", limit=1)) == 1
     assert len(client.requests) == 1
 
 

@@ -16,6 +16,7 @@ from unittest.mock import patch
 import pytest
 
 from deadletter.aws.breaker import DynamoDBBreaker
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
@@ -24,7 +25,6 @@ from deadletter.aws.queue import SqsQueue
 from deadletter.aws.registrations import SsmPipelines
 from deadletter.aws.rule_edits import DynamoDBBookVersions, DynamoDBVersionCounts
 from deadletter.aws.rules import DynamoDBRules
-from deadletter.aws.table import DynamoDBTable
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.circuit.state import CircuitPolicy
@@ -353,7 +353,7 @@ def test_a_batch_of_any_length_is_written_read_and_deleted_whole(
     keys = [("p", f"{position:03}") for position in range(number)]
     table.write_many(puts=[{"pk": partition, "sk": sort} for partition, sort in keys])
     assert sorted(table.get_many([*keys, keys[0]])) == keys
-    assert len(table.query("pk = :p", {":p": "p"}, ConsistentRead=True)) == number
+    assert len(table.query("p")) == number
     table.write_many(deletes=keys)
     assert table.get_many(keys) == {}
 
@@ -378,7 +378,7 @@ def test_a_limit_counts_items_and_not_pages(account: Account) -> None:
     table = DynamoDBTable(account.dynamodb, LETTERS)
     table.write_many(puts=[{"pk": "p", "sk": name} for name in NAMES])
     for most in (1, 2, 3):
-        found = table.query("pk = :p", {":p": "p"}, ConsistentRead=True, Limit=most)
+        found = table.query("p", limit=most)
         assert [item["sk"] for item in found] == NAMES[:most]
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from deadletter.aws.dynamodb import plain
 from deadletter.aws.rules import REMEMBERED
-from deadletter.aws.table import plain
 from deadletter.contract import DEFAULT_APP, MAIN_DLQ, Partition, pipeline_prefix
 from deadletter.failure.ledger import LedgerRow, row_from_item
 from sandbox.alarms import MINUTE, SHORT_MINUTE

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from deadletter.aws.table import stored
+from deadletter.aws.dynamodb import stored
 from deadletter.contract import CAUSES, LANES, Partition
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB

@@ -323,7 +323,7 @@ def test_a_copy_whose_letter_was_not_discarded_brings_back_nothing() -> None:
     stored = runs.read(run.id)
     assert stored is not None
     runs.change(stored, replace(stored, state=RunState.ABORTED, generation=stored.generation + 1))
-    tickets(stage, run.id)._table.delete(tickets(stage, run.id)._key(one.origin, one.copy), "", {})
+    tickets(stage, run.id)._table.delete(tickets(stage, run.id)._key(one.origin, one.copy))
     execute(stage, replace(RESTORES, why="again"))
     assert len(in_parking_lot(stage)) == 1
 
@@ -412,7 +412,7 @@ def test_a_run_that_cannot_be_read_costs_those_letters_only_that_have_no_ticket(
     _, run = discarded(stage, 12)
     discarded(stage, 4, why="another")
     [one, *_] = tickets(stage, run.id).all()
-    tickets(stage, run.id)._table.delete(tickets(stage, run.id)._key(one.origin, one.copy), "", {})
+    tickets(stage, run.id)._table.delete(tickets(stage, run.id)._key(one.origin, one.copy))
     row = damage(stage, (Partition.RUNS.of("orders"), run.id), "state")
     after = execute(stage, RESTORES, noted.append)
     assert (after.state, after.counts["RESTORED"]) == (RunState.DONE, 15)

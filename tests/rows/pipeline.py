@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError, ParamValidationError
 
 from deadletter.aws.clients import Clients, ConsumerClients, WatchClients
 from deadletter.aws.collisions import DynamoDBCollisions
+from deadletter.aws.dynamodb import stored
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
@@ -29,7 +30,6 @@ from deadletter.aws.rule_edits import (
     DynamoDBVersionCounts,
     edits,
 )
-from deadletter.aws.table import stored
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.ledger import ledger_for

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.shared_look import AppLook
-from deadletter.aws.table import DynamoDBTable
 from deadletter.contract import SHARED_ROW
 from deadletter.signals.figures import Figure
 from deadletter.testing.clock import Clock

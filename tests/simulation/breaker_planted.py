@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from deadletter.aws import breaker
+from deadletter.aws.table import present
 from deadletter.circuit import transitions
 from deadletter.circuit.state import Permit, State
 from deadletter.circuit.transitions import Refusal
@@ -84,9 +85,7 @@ def _() -> Iterator[None]:
 
 @bug("a write looks at nothing")
 def _() -> Iterator[None]:
-    with patch.object(
-        breaker, "_conditions", lambda before, after: (["attribute_exists(circuit_key)"], {})
-    ):
+    with patch.object(breaker, "_is_still", lambda before, after: present("circuit_key")):
         yield
 
 

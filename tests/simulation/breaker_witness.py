@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadletter.aws.circuits import circuit_from_item
-from deadletter.aws.table import plain
+from deadletter.aws.dynamodb import plain
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.circuit.transitions import (
     CanaryAnswered,

@@ -9,17 +9,19 @@ from typing import Any
 from unittest.mock import patch
 
 from deadletter.aws.claims import DynamoDBClaims
+from deadletter.aws.table import equals
 from deadletter.processing.idempotency import BusinessKey, Claim, Standing
+from tests.simulation.planted import whoever_owns_it
 from tests.simulation.planting import Bugs
 
 _claim, _change = DynamoDBClaims.claim, DynamoDBClaims._change
 
 
 def _whatever_the_owner(status: str) -> Callable[..., bool]:
-    def change(self: DynamoDBClaims, claim: Claim, sets: Any, condition: str, values: Any) -> bool:
+    def change(self: DynamoDBClaims, claim: Claim, sets: Any, when: Any) -> bool:
         if sets.get("status") == status:
-            condition = condition.replace("own = :own", "(own = :own OR own <> :own)")
-        return _change(self, claim, sets, condition, values)
+            when = whoever_owns_it(when)
+        return _change(self, claim, sets, when)
 
     return change
 
@@ -46,7 +48,7 @@ def _with_the_payload_of_the_first(
     claim = _claim(self, key, owner, until)
     if claim.standing is Standing.MINE and not claim.collision:
         change = {"payload": "a"}
-        self._change(claim, change, "own = :own", {":own": owner})
+        self._change(claim, change, equals("own", owner))
     return claim
 
 

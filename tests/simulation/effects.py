@@ -8,6 +8,7 @@ never forgotten; nobody is kept waiting by a claim for ever.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -156,10 +157,10 @@ class Effects:
             raise Broken(f"{process.name} puts another message into the place of one")
         if before["status"]["S"] == "DONE" and row["status"] != before["status"]:
             raise Broken(f"{process.name} forgets what was done")
-        values = options.get("ExpressionAttributeValues", {})
         # A claim gives the row another owner; its end does not.
-        is_claim = "Item" in options or ":claimed" in values
-        if not is_claim and values.get(":own", before["own"]) != before["own"]:
+        is_claim = "Item" in options or " ADD " in options.get("UpdateExpression", "")
+        owner = equal_in(options, "ConditionExpression").get("own", before["own"])
+        if not is_claim and owner != before["own"]:
             raise Broken(f"{process.name} changes the claim of another")
 
     def check_end(self) -> None:
@@ -196,3 +197,15 @@ def _again(letter: Letter) -> str:
         return ""
     accepted = json.loads(mark.value).get("accept") or ""
     return str(accepted) if accepted.startswith(stamps.AGAIN) else ""
+
+
+def equal_in(options: Mapping[str, Any], expression: str) -> dict[str, Any]:
+    """The attributes that an expression of a call sets to a value, or wants to have one."""
+    names = options.get("ExpressionAttributeNames", {})
+    values = options.get("ExpressionAttributeValues", {})
+    return {
+        names[name]: values[value] for name, value in _EQUAL.findall(options.get(expression, ""))
+    }
+
+
+_EQUAL = re.compile(r"(#\w+) = (?:if_not_exists\(#\w+, )?(:\w+)")

@@ -10,12 +10,13 @@ from unittest.mock import patch
 
 from botocore.exceptions import BotoCoreError
 
-from deadletter.aws import queue, table
+from deadletter.aws import queue
 from deadletter.aws.claims import DynamoDBClaims
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import ignore
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.table import DynamoDBTable
+from deadletter.aws.table import Compared, Condition, differs
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.failure.fate import Fate
 from deadletter.failure.ledger import LedgerRow
@@ -43,7 +44,7 @@ from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing import direct_router, judgement
 from deadletter.routing.decision import Hold
 from tests.simulation import simulator
-from tests.simulation.planting import Bugs, replaced
+from tests.simulation.planting import Bugs, replaced, rewritten
 
 BUGS = Bugs()
 bug = BUGS.plant
@@ -473,52 +474,37 @@ def _() -> Iterator[None]:
 @bug("the journal is read as it was a while ago")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def pages(client: Any, **query: Any) -> Any:
-            partition = query["ExpressionAttributeValues"].get(":p", {}).get("S", "")
-            if partition.endswith("#journal"):
-                query.pop("ConsistentRead")
-            return original(client, **query)
+        def pages(self: Any, partition: str, *rest: Any, **options: Any) -> Any:
+            lagging = {"lagging": True} if partition.endswith("#journal") else {}
+            return original(self, partition, *rest, **options, **lagging)
 
         return pages
 
-    with replaced(table, "pages", make):
+    with replaced(DynamoDBTable, "_pages", make):
         yield
 
 
 @bug("letters in the room are read as they were a while ago")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def batch_get(client: Any, *rest: Any) -> Any:
-            return original(_Inconsistent(client), *rest)
+        def get_many(self: Any, keys: Any, **options: Any) -> Any:
+            return original(self, keys, **{**options, "lagging": True})
 
-        return batch_get
+        return get_many
 
-    with replaced(table, "batch_get", make):
+    with replaced(DynamoDBTable, "get_many", make):
         yield
-
-
-class _Inconsistent:
-    """A client whose batches of reads ask for no consistency."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def batch_get_item(self, *, RequestItems: Any) -> Any:  # noqa: N803 - as boto3 spells it
-        asked = {
-            name: {**request, "ConsistentRead": False} for name, request in RequestItems.items()
-        }
-        return self._client.batch_get_item(RequestItems=asked)
 
 
 @bug("only the first page of an answer is read")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def pages(client: Any, **query: Any) -> Any:
-            yield next(original(client, **query))
+        def pages(self: Any, *asked: Any, **options: Any) -> Any:
+            yield next(original(self, *asked, **options))
 
         return pages
 
-    with replaced(table, "pages", make):
+    with replaced(DynamoDBTable, "_pages", make):
         yield
 
 
@@ -705,12 +691,22 @@ def _() -> Iterator[None]:
         yield
 
 
+def whoever_owns_it(condition: Condition) -> Condition | None:
+    """A condition that names an owner, and holds for each other one too."""
+
+    def change(part: Condition) -> Condition:
+        is_of_owner = isinstance(part, Compared) and part.path == "own"
+        return part | differs("own", part.values[0]) if is_of_owner else part
+
+    return rewritten(condition, change)
+
+
 def whatever_the_owner(status: str) -> Any:
     def make(original: Any) -> Any:
-        def change(self: Any, claim: Any, sets: Any, condition: str, values: Any) -> Any:
+        def change(self: Any, claim: Any, sets: Any, when: Any) -> Any:
             if sets.get("status") == status:
-                condition = condition.replace("own = :own", "(own = :own OR own <> :own)")
-            return original(self, claim, sets, condition, values)
+                when = whoever_owns_it(when)
+            return original(self, claim, sets, when)
 
         return change
 
@@ -784,6 +780,12 @@ def _() -> Iterator[None]:
         yield
 
 
+def _is_resumed(condition: Any) -> bool:
+    """Whether a condition is that an owner has the claim already."""
+    parts = getattr(condition, "parts", ())
+    return {getattr(part, "path", "") for part in parts} == {"own", "status"}
+
+
 @bug("a claim that the SDK made twice is taken for another's, and acknowledged")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
@@ -795,9 +797,10 @@ def _() -> Iterator[None]:
         return found
 
     def refusing(original: Any) -> Any:
-        def change(self: Any, key: Any, sets: Any, *, condition: str = "", **options: Any) -> Any:
-            condition = condition.replace(" OR (own = :own AND #status = :claimed)", "")
-            return original(self, key, sets, condition=condition, **options)
+        def change(self: Any, key: Any, sets: Any, *, when: Any = None, **options: Any) -> Any:
+            if "payload" in sets:
+                when = rewritten(when, lambda part: None if _is_resumed(part) else part)
+            return original(self, key, sets, when=when, **options)
 
         return change
 

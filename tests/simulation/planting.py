@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
 
+from deadletter.aws.table import Condition, Joined
+
 Planted = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
@@ -38,6 +40,16 @@ def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Any:
     if not fits or not (takes_keywords or takes == ["*"]):
         raise TypeError(f"{name} takes {names}, and the planted one takes {takes}")
     return patch.object(owner, name, replacement)
+
+
+def rewritten(
+    condition: Condition, change: Callable[[Condition], Condition | None]
+) -> Condition | None:
+    """A condition, of which each part is changed, the innermost first; None leaves a part out."""
+    if isinstance(condition, Joined):
+        parts = [new for part in condition.parts if (new := rewritten(part, change)) is not None]
+        condition = parts[0] if len(parts) == 1 else Joined(condition.word, tuple(parts))
+    return change(condition)
 
 
 def _parameters(function: Any) -> list[str]:

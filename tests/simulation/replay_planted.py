@@ -65,36 +65,27 @@ def _() -> Iterator[None]:
         yield
 
 
-def without_conditions(*parts: str) -> Any:
-    """The bug in which a grant is written without some of its conditions."""
+def without_conditions(*paths: str) -> Any:
+    """The bug in which a grant is written without the conditions on some attributes."""
 
     def make(original: Any) -> Any:
-        def granting(bid: Any) -> dict[str, Any]:
-            options: dict[str, Any] = original(bid)
-            conditions = options["ConditionExpression"].split(" AND ")
-            kept = [each for each in conditions if not each.startswith(parts)] or ["#paid > :zero"]
-            options["ConditionExpression"] = " AND ".join(kept)
-            text = options["ConditionExpression"] + options["UpdateExpression"]
-            for kind in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
-                options[kind] = {
-                    name: value for name, value in options[kind].items() if name in text
-                }
-            return options
+        def every(conditions: Any) -> Any:
+            return original([each for each in conditions if getattr(each, "path", "") not in paths])
 
-        return granting
+        return every
 
-    return replaced(replay_runs, "_granting", make)
+    return replaced(replay_runs, "every", make)
 
 
 @pace_bug("a grant does not look at the state of the run")
 def _() -> Iterator[None]:
-    with without_conditions("#generation", "#state"):
+    with without_conditions("generation", "state"):
         yield
 
 
 @pace_bug("two grants are paid for once")
 def _() -> Iterator[None]:
-    with without_conditions("#paid"):
+    with without_conditions("paid"):
         yield
 
 

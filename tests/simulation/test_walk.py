@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+from deadletter.aws import dynamodb
 from deadletter.aws.table import parts
 from tests.simulation.stage import Stage
 from tests.tools.test_face import check_ceiling
@@ -47,11 +48,13 @@ def test_a_re_drive_is_a_walk_that_grows_no_more() -> None:
     stage = Stage()
     stage.put()
     assert stage.fail() == 1
+    # As in a process whose first re-drive it is, whatever ran before in this one.
+    dynamodb._texts.cache_clear()
     functions, files, depth = walked(lambda: stage.run())
     assert stage.bodies(stage.main), "the letter went back"
     check_ceiling(Budget("a re-drive, functions", functions, 705, 350))
     check_ceiling(Budget("a re-drive, files", files, 64, 35))
-    check_ceiling(Budget("a re-drive, depth of calls", depth, 25, 15))
+    check_ceiling(Budget("a re-drive, depth of calls", depth, 24, 15))
 
 
 def test_a_walk_is_of_functions_files_and_depth() -> None:

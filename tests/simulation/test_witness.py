@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.dynamodb import written
+from deadletter.aws.table import equals
 from deadletter.redrive.journal import GRACE, key_of
 from tests.simulation.scheduler import Process
 from tests.simulation.simulator import Shape, Simulation, simulate
@@ -133,7 +135,7 @@ def read(
         "plans": {"B": key_of(COPY) + bytes(2)},
         "sent": {"B": bytes([is_marked])},
     }
-    options = {"ExpressionAttributeValues": {":p": {"S": "orders#journal"}}}
+    options = written(key=equals("pk", "orders#journal"))
     sees._read_from_journal(process, options, {"Items": [] if ends is None else [item]})
 
 

@@ -25,7 +25,7 @@ from deadletter.redrive.journal import GRACE, key_of
 from deadletter.signals.figures import Figure
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from tests.simulation.effects import Broken as Broken
-from tests.simulation.effects import Effects
+from tests.simulation.effects import Effects, equal_in
 from tests.simulation.scheduler import Process, Scheduler, Strike
 from tests.tables import BUCKET, LETTERS
 
@@ -394,7 +394,7 @@ class Witness:
         self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
     ) -> None:
         """What a process has learnt of intents, and when it looked."""
-        partition = options.get("ExpressionAttributeValues", {}).get(":p", {}).get("S", "")
+        partition = equal_in(options, "KeyConditionExpression").get("pk", {}).get("S", "")
         if not partition.endswith("#journal"):
             return
         if "ExclusiveStartKey" not in options:

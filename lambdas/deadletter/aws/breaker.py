@@ -24,8 +24,9 @@ from deadletter.aws.circuits import (
     fields_of,
     is_troubled,
 )
+from deadletter.aws.dynamodb import conflicting_item
 from deadletter.aws.errors import AWS_ERRORS
-from deadletter.aws.table import changes, conditional, conflicting_item, stored, stored_number
+from deadletter.aws.table import Condition, absent, equals, every, present, stored_number
 from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,
@@ -99,11 +100,11 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
             if before.unreadable:
                 self._replace(after, bookkeeping)
             else:
-                self._client.update_item(
-                    TableName=self._table,
-                    Key=self.key_of(before.key),
-                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                    **_update(self._pipeline, before, after, bookkeeping),
+                self._table.change(
+                    self.key_of(before.key),
+                    {**_sets(self._pipeline, before, after), **bookkeeping},
+                    removes=_removes(self._pipeline, before, after),
+                    when=_is_still(before, after),
                 )
         except AWS_ERRORS as error:
             item = conflicting_item(error)
@@ -117,12 +118,7 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
     def _replace(self, circuit: Circuit, bookkeeping: Mapping[str, Any]) -> None:
         """Replace an unreadable item, whatever it holds."""
         item = {PARTITION: self._pipeline, SORT: circuit.key, **bookkeeping}
-        self._client.put_item(
-            TableName=self._table,
-            Item=stored({**item, **_attributes(self._pipeline, circuit)}),
-            ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            **conditional(f"attribute_exists({SORT})"),
-        )
+        self._table.put({**item, **_attributes(self._pipeline, circuit)}, present(SORT))
 
 
 def _attributes(pipeline: str, circuit: Circuit) -> dict[str, Any]:
@@ -151,10 +147,8 @@ def _expiry(circuit: Circuit, now: float) -> int:
     return int(end + KEEP_SECONDS)
 
 
-def _update(
-    pipeline: str, before: Circuit, after: Circuit, bookkeeping: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The arguments of the update from one circuit to another, if it is still the first."""
+def _sets(pipeline: str, before: Circuit, after: Circuit) -> dict[str, Any]:
+    """The attributes that differ in one circuit from those of another."""
     old, new = _attributes(pipeline, before), _attributes(pipeline, after)
     # State and index are written each time: an item that a person typed may lack the index.
     sets = {
@@ -162,6 +156,15 @@ def _update(
         for name, value in new.items()
         if name in ("state", TROUBLED.partition) or old.get(name) != value
     }
+    if after.pace == before.pace:
+        # Its own writers change it beside the state.
+        sets.pop(PACE, None)
+    return sets
+
+
+def _removes(pipeline: str, before: Circuit, after: Circuit) -> list[str]:
+    """The attributes that one circuit has no more, behind another."""
+    new = _attributes(pipeline, after)
     removes = [name for name in _ABSENT_WHEN_UNSET if name not in new]
     remaining = {bucket.number for bucket in after.buckets}
     removes += [
@@ -177,50 +180,34 @@ def _update(
         if calls.number not in counted
         for prefix in OF_CALLS
     ]
-    if after.pace == before.pace:
-        # Its own writers change it beside the state.
-        sets.pop(PACE, None)
-        removes = [name for name in removes if name != PACE]
-    if after.bounded == before.bounded:
-        removes = [name for name in removes if name != BOUNDED]
-    if before.streak and not after.streak:
-        removes += [STREAK_AT, STREAK_TENANTS]
-    conditions, expected = _conditions(before, after)
-    if after.paused == before.paused:
-        removes = [name for name in removes if name != "paused"]
-    return changes(
-        {**sets, **bookkeeping},
-        removes=removes,
-        condition=" AND ".join(conditions),
-        values=expected,
-    )
+    # Other writers change these beside the state.
+    beside = {PACE: after.pace == before.pace, BOUNDED: after.bounded == before.bounded}
+    beside["paused"] = after.paused == before.paused
+    removes = [name for name in removes if not beside.get(name)]
+    return [*removes, STREAK_AT, STREAK_TENANTS] if before.streak and not after.streak else removes
 
 
-def _conditions(before: Circuit, after: Circuit) -> tuple[list[str], dict[str, Any]]:
-    """The conditions that the stored circuit is still `before`, and the values in them."""
-    expected: dict[str, Any] = {":old_state": str(before.state)}
-    conditions = [_equals("generation", before.generation, expected)]
+def _is_still(before: Circuit, after: Circuit) -> Condition:
+    """The condition that the stored circuit is still the one `before`."""
     # A person who types a state into the table leaves the generation as it is.
-    same_state = "#state = :old_state"
-    never_stored = "attribute_not_exists(#state)"
-    conditions.append(
-        f"({same_state} OR {never_stored})" if before.state is State.CLOSED else same_state
-    )
+    same_state = equals("state", str(before.state))
+    never_stored = absent("state")
+    conditions = [
+        _counts("generation", before.generation),
+        same_state | never_stored if before.state is State.CLOSED else same_state,
+    ]
     if after.restart != before.restart:
-        conditions.append(_equals("restart", before.restart, expected))
+        conditions.append(_counts("restart", before.restart))
     # A pause is written beside the state. A write that takes the circuit out of the index
     # must therefore check that no consumer is paused: outside the index no run would find it.
     if after.paused != before.paused or not is_troubled(after):
-        if before.paused is None:
-            conditions.append("attribute_not_exists(paused)")
-        else:
-            conditions.append("paused = :old_paused")
-            expected[":old_paused"] = fields_of(before.paused)
-    return conditions, expected
+        paused = before.paused
+        conditions.append(
+            absent("paused") if paused is None else equals("paused", fields_of(paused))
+        )
+    return every(conditions)
 
 
-def _equals(name: str, value: int, expected: dict[str, Any]) -> str:
-    """The condition that a count has a value, which is added to `expected`; missing is 0."""
-    expected[f":old_{name}"] = value
-    same = f"{name} = :old_{name}"
-    return same if value else f"({same} OR attribute_not_exists({name}))"
+def _counts(name: str, value: int) -> Condition:
+    """The condition that a count has a value; one that is missing is 0."""
+    return equals(name, value) if value else equals(name, value) | absent(name)

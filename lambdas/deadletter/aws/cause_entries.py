@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.own_rows import FAILURES, ForeignRows, failing_origin, key_of_row
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, plain, stored
+from deadletter.aws.table import PARTITION, SORT, Condition, Key, above, begins, equals
 from deadletter.contract import CAUSES, Partition, cause_partition
 from deadletter.failure.cause_index import CauseEntry, entry_from_item, shard_of
 from deadletter.failure.ledger import LedgerUnavailable, row_from_item
@@ -31,7 +32,7 @@ class CausePage:
 
     @property
     def last_fingerprint(self) -> str:
-        return "" if self.last is None else str(plain(self.last)[str(CAUSES.sort)])
+        return "" if self.last is None else str(self.last[str(CAUSES.sort)])
 
 
 class DynamoDBCauseEntries:
@@ -49,7 +50,6 @@ class DynamoDBCauseEntries:
         *,
         note_foreign: Callable[[Key], None] = lambda key: None,
     ) -> None:
-        self._client: Any = client
         self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
         self.foreign = ForeignRows(note_foreign)
@@ -68,60 +68,44 @@ class DynamoDBCauseEntries:
 
         Those after a key, of one stored fingerprint (`of`), or of the fingerprints `beyond` it.
         """
-        condition, values = f"{CAUSES.partition} = :p", {":p": self._partition(shard)}
+        by, sort = str(CAUSES.sort), None
         if beyond or of:
-            condition = f"{condition} AND {CAUSES.sort} {'=' if of else '>'} :f"
-            values[":f"] = of or beyond
-        asked = {
-            "KeyConditionExpression": condition,
-            "ExpressionAttributeValues": stored(values),
-            **_projection(names),
-            **({} if after is None else {"ExclusiveStartKey": after}),
-        }
-        rows, last = self._rows({**asked, "Limit": most})
+            sort = equals(by, of) if of else above(by, beyond)
+        asked = {"only": _shown(names), "after": after}
+        rows, last = self._rows(shard, sort, limit=most, **asked)
         own = [row for row in rows if self._is_own(row, shard)]
         if len(own) < len(rows):
             # However many foreign rows there are, letters behind them are found.
-            asked["FilterExpression"] = f"begins_with(#{PARTITION}, :own)"
-            values[":own"] = Partition.LEDGER.of(self._pipeline, "")
-            rows, last = self._rows({**asked, "ExpressionAttributeValues": stored(values)})
+            rows, last = self._rows(shard, sort, keep=self._of_ledger, **asked)
             own = [row for row in rows if self._is_own(row, shard)]
             if len(own) > most:
                 own = own[:most]
                 keys = (PARTITION, SORT, str(CAUSES.sort))
                 of_last = {name: own[-1][name] for name in keys}
-                last = stored({**of_last, CAUSES.partition: self._partition(shard)})
+                last = {**of_last, CAUSES.partition: cause_partition(self._pipeline, shard)}
         entries = [entry for row in own if (entry := entry_from_item(row)) is not None]
         return CausePage(entries, len(own), last)
 
     def find_foreign(self, shard: int) -> None:
         """Note foreign rows of a shard: those among as many as one answer reads, up to 1 MB."""
-        rows, _ = self._rows(
-            {
-                "KeyConditionExpression": f"{CAUSES.partition} = :p",
-                "FilterExpression": f"NOT begins_with(#{PARTITION}, :own)",
-                "ExpressionAttributeValues": stored(
-                    {
-                        ":p": self._partition(shard),
-                        ":own": Partition.LEDGER.of(self._pipeline, ""),
-                    }
-                ),
-                **_projection(()),
-            }
-        )
+        rows, _ = self._rows(shard, keep=~self._of_ledger, only=_shown(()))
         for row in rows:
             self._is_own(row, shard)
 
+    @property
+    def _of_ledger(self) -> Condition:
+        """The condition that the key of a row begins as in the pipeline's ledger."""
+        return begins(PARTITION, Partition.LEDGER.of(self._pipeline, ""))
+
     def _rows(
-        self, asked: Mapping[str, Any]
+        self, shard: int, sort: Condition | None = None, **asked: Any
     ) -> tuple[list[dict[str, Any]], Mapping[str, Any] | None]:
         """The rows of one answer, and the key of the last one if others follow."""
+        partition = cause_partition(self._pipeline, shard)
         try:
-            answer = self._client.query(TableName=self._table.name, IndexName=CAUSES.name, **asked)
+            return self._table.page(partition, sort, index=CAUSES, **asked)
         except AWS_ERRORS as error:
             raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
-        rows = [plain(item) for item in answer.get("Items", [])]
-        return rows, answer.get("LastEvaluatedKey") or None
 
     def _is_own(self, row: Mapping[str, Any], shard: int) -> bool:
         """Whether a row is of the pipeline's ledger and in its own shard; notes another."""
@@ -148,14 +132,7 @@ class DynamoDBCauseEntries:
             if (entry := entry_from_item(item)) is not None
         }
 
-    def _partition(self, shard: int) -> str:
-        return cause_partition(self._pipeline, shard)
 
-
-def _projection(names: Sequence[str]) -> dict[str, Any]:
-    """The request's members for these attributes, beside the keys and times."""
-    shown = dict.fromkeys((PARTITION, SORT, str(CAUSES.sort), "seen", "first_at", *names))
-    return {
-        "ProjectionExpression": ", ".join(f"#{name}" for name in shown),
-        "ExpressionAttributeNames": {f"#{name}": name for name in shown},
-    }
+def _shown(names: Sequence[str]) -> tuple[str, ...]:
+    """The attributes that are asked for: these, and the keys and times."""
+    return (*dict.fromkeys((PARTITION, SORT, str(CAUSES.sort), "seen", "first_at", *names)),)

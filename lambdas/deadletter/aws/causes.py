@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
-from deadletter.aws.table import batch_get, conflicting_item, plain, stored
+from deadletter.aws.table import Condition, absent, equals
 from deadletter.contract import CAUSES_ROW, CIRCUITS, DAY
 from deadletter.failure.causes import (
     BUCKETS,
@@ -58,18 +59,17 @@ class DynamoDBCauses(CauseCounts):
     def __init__(
         self, client: DynamoDBClient, table: str, pipeline: str, new_id: Callable[[], str]
     ) -> None:
-        self._client: Any = client
-        self._table = table
-        self._key = stored({CIRCUITS.partition: pipeline, CIRCUITS.sort: CAUSES_ROW})
+        self._table = DynamoDBTable(client, table, CIRCUITS)
+        self._key = (pipeline, CAUSES_ROW)
         self._new_id = new_id
         self._row = _Row()
 
     def read(self) -> Causes:
         try:
-            items = batch_get(self._client, self._table, [self._key])
+            item = self._table.get_many([self._key]).get(self._key)
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise self._unavailable(error) from error
-        self._row = _row(items[0]) if items else _Row()
+        self._row = _Row() if item is None else _row(item)
         return self._row.causes
 
     def count(self, seconds: Sequence[Second], now: float) -> tuple[Causes, tuple[str, ...]]:
@@ -127,32 +127,19 @@ class DynamoDBCauses(CauseCounts):
         """
         token = self._new_id()
         sets: dict[str, Any] = {"ttl": int(now + _KEEP_SECONDS)}
-        values: dict[str, Any] = {f":{TOTAL}{number}": n for number, n in totals.items()}
-        arguments: dict[str, Any] = {}
+        is_same: Condition | None = None
         if after is not None:
             sets |= {"causes": to_json(after), "token": token}
-            if before is None or before.token is None:
-                arguments["ConditionExpression"] = "attribute_not_exists(#token)"
-            else:
-                arguments["ConditionExpression"] = "#token = :before"
-                values[":before"] = before.token
-        adds = [f"{TOTAL}{number} :{TOTAL}{number}" for number in totals]
-        stale = self._stale(now, totals)
-        expression = "SET " + ", ".join(f"#{name} = :{name}" for name in sets)
-        expression += f" ADD {', '.join(adds)}" if adds else ""
-        expression += f" REMOVE {', '.join(stale)}" if stale else ""
+            known = None if before is None else before.token
+            is_same = absent("token") if known is None else equals("token", known)
         try:
-            answer = self._client.update_item(
-                TableName=self._table,
-                Key=self._key,
-                UpdateExpression=expression,
-                ExpressionAttributeNames={f"#{name}": name for name in sets},
-                ExpressionAttributeValues=stored(
-                    {**values, **{f":{name}": value for name, value in sets.items()}}
-                ),
-                ReturnValues="ALL_NEW",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **arguments,
+            written = self._table.change(
+                self._key,
+                sets,
+                adds={f"{TOTAL}{number}": n for number, n in totals.items()},
+                removes=self._stale(now, totals),
+                when=is_same,
+                shown="ALL_NEW",
             )
         except AWS_ERRORS as error:
             item = conflicting_item(error)
@@ -161,7 +148,7 @@ class DynamoDBCauses(CauseCounts):
             self._row = _row(item)
             # The SDK repeats a write whose answer was lost: the row may have this write's token.
             return self._row.token == token
-        self._row = _row(plain(answer["Attributes"]))
+        self._row = _row(written)
         return True
 
     def _stale(self, now: float, totals: Mapping[int, int]) -> list[str]:
@@ -171,7 +158,7 @@ class DynamoDBCauses(CauseCounts):
         return [f"{TOTAL}{n}" for n in sorted(known) if n not in kept and n not in totals]
 
     def _unavailable(self, error: Exception) -> CausesUnavailable:
-        return CausesUnavailable(refusal(error, "dynamodb", self._table))
+        return CausesUnavailable(refusal(error, "dynamodb", self._table.name))
 
 
 def to_json(causes: Causes) -> str:

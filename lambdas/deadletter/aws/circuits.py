@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, NoteRow, StillUnprocessed, ignore, refusal, row_name
-from deadletter.aws.table import (
-    batch_get,
-    pages,
-    plain,
-    stored,
-    stored_number,
-)
+from deadletter.aws.table import Key, stored_number
 from deadletter.circuit.state import (
     Circuit,
     Circuits,
@@ -109,8 +104,7 @@ class DynamoDBCircuits(Circuits):
         pipeline: str,
         note_bad_row: NoteRow = ignore,
     ) -> None:
-        self._client: Any = client
-        self._table = table
+        self._table = DynamoDBTable(client, table, CIRCUITS)
         self._pipeline = pipeline
         self._note_bad_row = note_bad_row
 
@@ -120,14 +114,12 @@ class DynamoDBCircuits(Circuits):
     def recorded(self, keys: Sequence[str]) -> dict[str, Circuit]:
         """The circuits among these keys that have a record."""
         try:
-            items = batch_get(
-                self._client, self._table, [self.key_of(key) for key in sorted(set(keys))]
-            )
+            items = self._table.get_many([self.key_of(key) for key in keys])
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise self.unavailable(error) from error
-        return self._circuits(items)
+        return self._circuits(items.values())
 
-    def _circuits(self, items: Sequence[Mapping[str, Any]]) -> dict[str, Circuit]:
+    def _circuits(self, items: Iterable[Mapping[str, Any]]) -> dict[str, Circuit]:
         circuits = {}
         for item in items:
             key = item[SORT]
@@ -135,61 +127,43 @@ class DynamoDBCircuits(Circuits):
             malformed_pace = PACE in item and circuit.pace is None
             malformed_kinds = SICK in item and circuit.sick is None
             if circuit.unreadable or malformed_pace or malformed_kinds:
-                self._note_bad_row(row_name(self._table, self._pipeline, key))
+                self._note_bad_row(row_name(self._table.name, self._pipeline, key))
         return circuits
 
     def keys(self) -> Sequence[str]:
         """The keys of all circuits that have a record. Needs permission for Query."""
-        answers = pages(
-            self._client,
-            TableName=self._table,
-            KeyConditionExpression=f"{PARTITION} = :pipeline",
-            ProjectionExpression=SORT,
-            ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
-        )
         try:
-            keys = [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
-            return [key for key in keys if key not in (CAUSES_ROW, COLLISIONS_ROW)]
+            items = self._table.query(self._pipeline, only=[SORT], lagging=True)
         except AWS_ERRORS as error:
             raise self.unavailable(error) from error
+        return [item[SORT] for item in items if item[SORT] not in (CAUSES_ROW, COLLISIONS_ROW)]
 
     def troubled(self) -> Sequence[Circuit]:
         """The circuits that are not closed, have an override, or have a paused consumer."""
-        answers = pages(
-            self._client,
-            TableName=self._table,
-            IndexName=TROUBLED.name,
-            KeyConditionExpression=f"{TROUBLED.partition} = :pipeline",
-            ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
-        )
         try:
-            items = [item for answer in answers for item in answer.get("Items", [])]
+            items = self._table.query(self._pipeline, index=TROUBLED)
         except AWS_ERRORS as error:
             raise self.unavailable(error) from error
         # Another pipeline's circuit may name this one in the index.
-        keys = [item[SORT]["S"] for item in items if item[PARTITION]["S"] == self._pipeline]
+        keys = [item[SORT] for item in items if item[PARTITION] == self._pipeline]
         # The index lags behind the items, so they are read.
         return [circuit for circuit in self.read(keys).values() if is_troubled(circuit)]
 
     def find(self, key: str) -> Circuit:
         """One circuit. Needs permission for GetItem; `read` needs it for BatchGetItem."""
         try:
-            answer = self._client.get_item(
-                TableName=self._table, Key=self.key_of(key), ConsistentRead=True
-            )
+            item = self._table.get(self.key_of(key))
         except AWS_ERRORS as error:
             raise self.unavailable(error) from error
-        if "Item" not in answer:
-            return Circuit(key)
-        return self._circuits([plain(answer["Item"])])[key]
+        return Circuit(key) if item is None else self._circuits([item])[key]
 
-    def key_of(self, key: str) -> dict[str, Any]:
+    def key_of(self, key: str) -> Key:
         """The primary key of a circuit's item."""
-        return stored({PARTITION: self._pipeline, SORT: key})
+        return (self._pipeline, key)
 
     def unavailable(self, error: Exception) -> CircuitsUnavailable:
         """The domain error behind an error of DynamoDB."""
-        return CircuitsUnavailable(refusal(error, "dynamodb", self._table))
+        return CircuitsUnavailable(refusal(error, "dynamodb", self._table.name))
 
 
 def circuit_from_item(item: Mapping[str, Any]) -> Circuit:

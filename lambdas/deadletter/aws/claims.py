@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
 from deadletter.aws.errors import (
     AWS_ERRORS,
     NoteRow,
@@ -15,7 +16,19 @@ from deadletter.aws.errors import (
     ignore,
     row_name,
 )
-from deadletter.aws.table import DynamoDBTable, conflicting_item, plain, stored_number
+from deadletter.aws.table import (
+    PARTITION,
+    Condition,
+    absent,
+    at_most,
+    below,
+    between,
+    differs,
+    equals,
+    is_number,
+    stored_number,
+    unchanged,
+)
 from deadletter.contract import CLAIM_FIGURES, DAY, HOUR, MINUTE, Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
@@ -100,36 +113,31 @@ class DynamoDBClaims:
     def done(self, claim: Claim) -> bool:
         # A newer claim has written another token. The SDK's repeat of a write whose answer was
         # lost finds our own token, and succeeds too.
-        still_ours = "own = :own"
-        return self._change(claim, {"status": _DONE}, still_ours, {":own": claim.owner})
+        still_ours = equals("own", claim.owner)
+        return self._change(claim, {"status": _DONE}, still_ours)
 
     def withdraw(self, claim: Claim, *, tried: bool = True) -> bool:
-        still_ours = "own = :own"
+        still_ours = equals("own", claim.owner)
         # A delayed withdrawal must not undo a `done` of the same owner.
-        not_done = "#status <> :done"
+        not_done = differs("status", _DONE)
         uncounted = {} if tried else {"tries": claim.tries - 1}
-        return self._change(
-            claim,
-            {"status": _RELEASED, **uncounted},
-            f"{still_ours} AND {not_done}",
-            {":own": claim.owner, ":done": _DONE},
-        )
+        return self._change(claim, {"status": _RELEASED, **uncounted}, still_ours & not_done)
 
     def _put(
         self, claim: Claim, key: BusinessKey, now: float
     ) -> tuple[Claim, Mapping[str, Any] | None]:
         """Write the row of a claim. Returns the claim, and the conflicting row if there is one."""
-        never_claimed = "attribute_not_exists(pk)"
+        present, claimed = stored_number(now), equals("status", _CLAIMED)
+        never_claimed = absent(PARTITION)
         # DynamoDB deletes an expired row hours or days later; what ended years ago is no time.
-        expired = "#ttl BETWEEN :never AND :now"
-        withdrawn = "#status = :released"
-        abandoned = "#status = :claimed AND #until <= :now"
+        expired = between("ttl", stored_number(now - _NEVER_EXPIRED), present)
+        withdrawn = equals("status", _RELEASED)
+        abandoned = claimed & at_most("until", present)
         # An execution that was suspended goes on, and needs its claim for longer.
-        resumed = "own = :own AND #status = :claimed"
-        free = f"{never_claimed} OR {expired} OR {withdrawn} OR ({abandoned}) OR ({resumed})"
+        resumed = equals("own", claim.owner) & claimed
+        free = never_claimed | expired | withdrawn | abandoned | resumed
         # DynamoDB cannot add to anything but a number.
-        number = "attribute_type(tries, :number) AND tries BETWEEN :none AND :most"
-        countable = f"attribute_not_exists(tries) OR ({number})"
+        number = is_number("tries") & between("tries", 0, _MOST_COUNTED)
         sets: dict[str, Any] = {
             "own": claim.owner,
             "payload": key.payload,
@@ -142,31 +150,20 @@ class DynamoDBClaims:
         if key.origin:
             sets["origin"] = key.origin
         try:
-            answer = self._table.change(
+            before = self._table.change(
                 (self._partition(claim), _ROW),
                 sets,
                 # Counted before the effect: a process that dies in it has tried.
                 adds={"tries": 1},
                 removes=() if key.content is not None else ["content"],
-                condition=f"({free}) AND ({countable})",
-                values={
-                    ":now": stored_number(now),
-                    ":never": stored_number(now - _NEVER_EXPIRED),
-                    ":released": _RELEASED,
-                    ":claimed": _CLAIMED,
-                    ":number": "N",
-                    ":none": 0,
-                    ":most": _MOST_COUNTED,
-                },
-                ReturnValues="ALL_OLD",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                when=free & (absent("tries") | number),
+                shown="ALL_OLD",
             )
         except AWS_ERRORS as error:
             row = conflicting_item(error)
             if row is None:
                 raise ClaimsUnavailable("the claims gave no answer") from error
             return claim, self._whole(claim, row, now)
-        before = plain(answer.get("Attributes", {}))
         abandoned_before = before.get("status") == _CLAIMED and before.get("own") != claim.owner
         tries = int(before.get("tries", 0)) + 1
         return replace(claim, taken_over=abandoned_before, tries=tries), None
@@ -181,17 +178,12 @@ class DynamoDBClaims:
         if whole == known:
             return known
         self._note_bad_row(row_name(self._table.name, self._partition(claim), _ROW))
-        unchanged = " AND ".join(
-            f"#{name} = :old_{name}" if name in known else f"attribute_not_exists(#{name})"
-            for name in _ATTRIBUTES
-        )
         try:
             self._table.change(
                 (self._partition(claim), _ROW),
                 whole,
                 removes=[name for name in known if name not in whole],
-                condition=unchanged,
-                values={f":old_{name}": value for name, value in known.items()},
+                when=unchanged(known, _ATTRIBUTES),
             )
         except AWS_ERRORS as error:
             # Another process may have mended it: the next try sees.
@@ -221,27 +213,14 @@ class DynamoDBClaims:
         ttl = self._ttl(now)
         if row["ttl"] >= ttl:
             return True
-        same_message = "payload = :payload"
-        never_shorter = "#ttl < :ttl"
-        return self._change(
-            claim,
-            {"ttl": ttl},
-            f"{same_message} AND {never_shorter}",
-            {":payload": row["payload"]},
-        )
+        same_message = equals("payload", row["payload"])
+        never_shorter = below("ttl", ttl)
+        return self._change(claim, {"ttl": ttl}, same_message & never_shorter)
 
-    def _change(
-        self,
-        claim: Claim,
-        sets: Mapping[str, Any],
-        condition: str,
-        values: Mapping[str, Any],
-    ) -> bool:
+    def _change(self, claim: Claim, sets: Mapping[str, Any], when: Condition) -> bool:
         """Change the row of a claim. Returns False if the row does not meet the condition."""
         try:
-            self._table.change(
-                (self._partition(claim), _ROW), sets, condition=condition, values=values
-            )
+            self._table.change((self._partition(claim), _ROW), sets, when=when)
         except AWS_ERRORS as error:
             if condition_failed(error):
                 return False
@@ -277,7 +256,7 @@ def kept_claims(
     """
     rows = {(Partition.CLAIM.of(*key), _ROW): key for key in keys}
     try:
-        items = DynamoDBTable(client, table).get_many(list(rows), **_FIGURES)
+        items = DynamoDBTable(client, table).get_many(list(rows), only=CLAIM_FIGURES)
     except (*AWS_ERRORS, StillUnprocessed) as error:
         raise ClaimsUnavailable("the claims gave no answer") from error
     # DynamoDB deletes an expired row hours or days later.
@@ -295,11 +274,6 @@ def _kept(row: Mapping[str, Any], now: float) -> KeptClaim:
         status == _DONE, status == _CLAIMED and works, origin if isinstance(origin, str) else ""
     )
 
-
-_FIGURES = {
-    "ProjectionExpression": ", ".join(f"#{name}" for name in CLAIM_FIGURES),
-    "ExpressionAttributeNames": {f"#{name}": name for name in CLAIM_FIGURES},
-}
 
 _ATTRIBUTES = ("own", "payload", "status", "until", "ttl", "content", "tries")
 

@@ -8,8 +8,9 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, condition_failed, refusal
-from deadletter.aws.table import batch_get, plain, stored, stored_number
+from deadletter.aws.table import absent, below, kept, stored_number
 from deadletter.contract import CIRCUITS, COLLISIONS_ROW, MINUTE, ROWS_KEPT
 from deadletter.processing.collisions import (
     WINDOW,
@@ -30,48 +31,35 @@ class DynamoDBCollisions(CollisionStore):
     """The collisions of one pipeline."""
 
     def __init__(self, client: DynamoDBClient, table: str, pipeline: str) -> None:
-        self._client: Any = client
-        self._table = table
-        self._key = stored({CIRCUITS.partition: pipeline, CIRCUITS.sort: COLLISIONS_ROW})
+        self._table = DynamoDBTable(client, table, CIRCUITS)
+        self._key = (pipeline, COLLISIONS_ROW)
         self._known: KnownCollisions | None = None
 
     def read(self) -> KnownCollisions | None:
         """What is known; None if the pipeline has no row. Raises CollisionsUnavailable."""
         try:
-            items = batch_get(self._client, self._table, [self._key])
+            item = self._table.get_many([self._key]).get(self._key)
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise self._unavailable(error) from error
-        return known_from(items[0]) if items else None
+        return None if item is None else known_from(item)
 
     def count(self, counts: Counts, paths: tuple[str, ...], now: float) -> KnownCollisions:
-        sets = ["since = if_not_exists(since, :now)", "#ttl = :ttl"]
-        values: dict[str, Any] = {":now": stored_number(now), ":ttl": int(now + ROWS_KEPT)}
+        sets = {**kept({"since": stored_number(now)}), "ttl": int(now + ROWS_KEPT)}
         if paths:
-            sets.append("#paths = :paths")
-            values[":paths"] = json.dumps(paths, ensure_ascii=False)
-        adds = []
-        for minute, (messages, collided) in counts.items():
-            for prefix, number in ((MESSAGES, messages), (COLLIDED, collided)):
-                if number:
-                    adds.append(f"{prefix}{minute} :{prefix}{minute}")
-                    values[f":{prefix}{minute}"] = number
-        stale = self._stale(counts, now)
-        expression = "SET " + ", ".join(sets)
-        expression += f" ADD {', '.join(adds)}" if adds else ""
-        expression += f" REMOVE {', '.join(stale)}" if stale else ""
-        names = {"#ttl": "ttl", **({"#paths": "paths"} if paths else {})}
+            sets["paths"] = json.dumps(paths, ensure_ascii=False)
+        adds = {
+            f"{prefix}{minute}": number
+            for minute, numbers in counts.items()
+            for prefix, number in zip((MESSAGES, COLLIDED), numbers, strict=True)
+            if number
+        }
         try:
-            answer = self._client.update_item(
-                TableName=self._table,
-                Key=self._key,
-                UpdateExpression=expression,
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues=stored(values),
-                ReturnValues="ALL_NEW",
+            written = self._table.change(
+                self._key, sets, adds=adds, removes=self._stale(counts, now), shown="ALL_NEW"
             )
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
-        self._known = known_from(plain(answer["Attributes"]))
+        self._known = known_from(written)
         return self._known
 
     def note_bad_claim(self, name: str, now: float) -> None:
@@ -80,32 +68,23 @@ class DynamoDBCollisions(CollisionStore):
         It never raises: the next consumer that meets it tries again.
         """
         with suppress(*AWS_ERRORS):
-            self._client.update_item(
-                TableName=self._table,
-                Key=self._key,
-                UpdateExpression="SET bad_claim = :name, bad_claim_at = :now, #ttl = :ttl",
-                ExpressionAttributeNames={"#ttl": "ttl"},
-                ExpressionAttributeValues=stored(
-                    {":name": name, ":now": stored_number(now), ":ttl": int(now + ROWS_KEPT)}
-                ),
-            )
+            noted = {"bad_claim": name, "bad_claim_at": stored_number(now)}
+            self._table.change(self._key, {**noted, "ttl": int(now + ROWS_KEPT)})
 
     def stop(self, until: float, now: float) -> bool:
+        end = stored_number(until)
         try:
-            answer = self._client.update_item(
-                TableName=self._table,
-                Key=self._key,
-                UpdateExpression="SET stopped_until = :until",
-                ConditionExpression="attribute_not_exists(stopped_until) OR stopped_until < :until",
-                ExpressionAttributeValues=stored({":until": stored_number(until)}),
-                ReturnValues="ALL_OLD",
+            before = self._table.change(
+                self._key,
+                {"stopped_until": end},
+                when=absent("stopped_until") | below("stopped_until", end),
+                shown="ALL_OLD",
             )
         except AWS_ERRORS as error:
             if condition_failed(error):
                 return False
             raise self._unavailable(error) from error
-        before = known_from(plain(answer.get("Attributes", {})))
-        return not before.is_stopped(now)
+        return not known_from(before).is_stopped(now)
 
     def _stale(self, counts: Counts, now: float) -> list[str]:
         """The counters of minutes that no window holds any more."""
@@ -115,7 +94,7 @@ class DynamoDBCollisions(CollisionStore):
         return [f"{prefix}{minute}" for minute in old for prefix in (MESSAGES, COLLIDED)]
 
     def _unavailable(self, error: Exception) -> CollisionsUnavailable:
-        return CollisionsUnavailable(refusal(error, "dynamodb", self._table))
+        return CollisionsUnavailable(refusal(error, "dynamodb", self._table.name))
 
 
 def known_from(item: Mapping[str, Any]) -> KnownCollisions:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, plain
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.aws.rule_edits import LONGEST_SEQUENCE, image
-from deadletter.aws.table import plain, stored
 from deadletter.contract import AUDIT, CHANGES, ENDPOINTS, EVERY_PIPELINE
 from deadletter.rules.checker import CheckedBatch
 from deadletter.webhook.endpoint_edit import EndpointEdit, edit_facts
@@ -52,8 +52,7 @@ class DynamoDBEndpointHistory:
         *,
         secrets: str,
     ) -> None:
-        self._client: Any = client
-        self._table = table
+        self._table = DynamoDBTable(client, table, AUDIT)
         self._clock = clock
         self._keep_seconds = keep_seconds
         self._secrets = secrets
@@ -62,7 +61,7 @@ class DynamoDBEndpointHistory:
         """Keep the edits in an event, in order; keeping one twice keeps it once."""
         for edit in endpoint_edits(records, self._secrets):
             try:
-                self._client.put_item(TableName=self._table, Item=stored(self._row(edit)))
+                self._table.put(self._row(edit))
             except AWS_ERRORS as error:
                 return CheckedBatch((), edit.sequence, f"the audit table: {code(error)}")
         return CheckedBatch(())

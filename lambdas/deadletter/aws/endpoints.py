@@ -7,8 +7,9 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
-from deadletter.aws.table import changes, plain
+from deadletter.aws.table import Condition, absent, at_most, equals
 from deadletter.contract import ENDPOINTS
 from deadletter.message.letter import utf8
 from deadletter.webhook.endpoint import Endpoint, RegistryUnavailable, read_row
@@ -33,8 +34,7 @@ class DynamoDBEndpoints:
     """
 
     def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], float]) -> None:
-        self._client: Any = client
-        self._table = table
+        self._table = DynamoDBTable(client, table, ENDPOINTS)
         self._clock = clock
         self._rows: dict[tuple[str, str], tuple[Endpoint, float]] = {}
         self._lock = Lock()
@@ -49,12 +49,12 @@ class DynamoDBEndpoints:
         if cached is not None and now < cached[1]:
             return cached[0]
         try:
-            answer = self._client.get_item(TableName=self._table, Key=_key(tenant, endpoint))
+            item = self._table.get((tenant, endpoint), lagging=True)
         except AWS_ERRORS as error:
             raise RegistryUnavailable(code(error)) from error
-        if "Item" not in answer:
+        if item is None:
             return None
-        row = read_row(plain(answer["Item"]))
+        row = read_row(item)
         with self._lock:
             # Another thread may have changed the row since it was read.
             if self._rows.get((tenant, endpoint)) is cached:
@@ -62,12 +62,10 @@ class DynamoDBEndpoints:
         return row
 
     def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
-        # Only if the URL is unchanged: a new URL was registered, and was not refused.
         return self._write(
             replace(endpoint, enabled=False, disabled_because=because),
             {"enabled": False, "disabled_because": because, "disabled_at": int(at)},
-            "#url = :url AND (attribute_not_exists(enabled) OR enabled = :on)",
-            {":on": True},
+            absent("enabled") | equals("enabled", True),
         )
 
     def throttle(self, endpoint: Endpoint, until: float, status: int, at: float) -> bool:
@@ -76,19 +74,17 @@ class DynamoDBEndpoints:
         return self._write(
             replace(endpoint, throttled_until=until, throttled_by=status),
             {"throttled_until": int(until), "throttled_by": status},
-            "#url = :url AND (attribute_not_exists(throttled_until) OR throttled_until <= :now)",
-            {":now": int(at)},
+            absent("throttled_until") | at_most("throttled_until", int(at)),
         )
 
-    def _write(
-        self, after: Endpoint, sets: dict[str, Any], condition: str, values: dict[str, Any]
-    ) -> bool:
-        """Change the row if it meets the condition, and update or drop the cached row."""
+    def _write(self, after: Endpoint, sets: dict[str, Any], when: Condition) -> bool:
+        """Change the row if it meets the condition, and update or drop the cached row.
+
+        Its URL is still the same: a new one was registered, and has answered nothing yet.
+        """
         try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=_key(after.tenant, after.endpoint),
-                **changes(sets, condition=condition, values={":url": after.url, **values}),
+            self._table.change(
+                (after.tenant, after.endpoint), sets, when=equals("url", after.url) & when
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):
@@ -104,7 +100,3 @@ class DynamoDBEndpoints:
         if len(self._rows) >= _MOST_ROWS:
             self._rows.clear()
         self._rows[endpoint.tenant, endpoint.endpoint] = endpoint, until
-
-
-def _key(tenant: str, endpoint: str) -> dict[str, Any]:
-    return {ENDPOINTS.partition: {"S": tenant}, ENDPOINTS.sort: {"S": endpoint}}

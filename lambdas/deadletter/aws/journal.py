@@ -8,6 +8,7 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item, plain
 from deadletter.aws.errors import (
     AWS_ERRORS,
     MALFORMED,
@@ -18,7 +19,7 @@ from deadletter.aws.errors import (
     refusal,
     row_name,
 )
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item, plain
+from deadletter.aws.table import PARTITION, SORT, Condition, Key, absent, equals, unchanged
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.journal import (
     KEY_BYTES,
@@ -37,13 +38,6 @@ _POSITION_BYTES = 2
 
 _LAST_SEQUENCE = 2**53
 """More intents than any slot will have: a larger number was not counted."""
-
-_UNCHANGED = "own = :own AND seq = :seq"
-"""The condition that a slot still holds an intent, marked or not."""
-
-
-_UNTOUCHED = f"{_UNCHANGED} AND sent = :sent"
-"""The condition that nothing has been marked in an intent since it was read."""
 
 
 class DynamoDBJournal:
@@ -71,9 +65,7 @@ class DynamoDBJournal:
 
     def read(self) -> Sequence[Intent]:
         try:
-            items = self._table.stored_items(
-                "pk = :p", {":p": self._partition}, ConsistentRead=True
-            )
+            items = self._table.stored_items(self._partition)
             malformed: dict[str, Mapping[str, Any]] = {}
             intents = [self._read(item, malformed) for item in items]
         except AWS_ERRORS as error:
@@ -112,10 +104,7 @@ class DynamoDBJournal:
         #                             it finds 2, the very item that it writes
         item = self._item(intent)
         try:
-            if replacing is None:
-                self._table.put(item, "attribute_not_exists(pk)")
-            else:
-                self._table.put(item, *self._unchanged(replacing))
+            self._table.put(item, absent(PARTITION) if replacing is None else self._is(replacing))
         except AWS_ERRORS as error:
             stored = conflicting_item(error)
             if stored is None:
@@ -129,8 +118,7 @@ class DynamoDBJournal:
             self._table.change(
                 self._key(intent),
                 {"sent": _bits(intent, intent.sent), **_ids(intent)},
-                condition=_UNCHANGED,
-                values=_identity(intent),
+                when=_still(intent),
             )
         except AWS_ERRORS as error:
             if condition_failed(error):
@@ -139,44 +127,32 @@ class DynamoDBJournal:
 
     def erase(self, intent: Intent) -> None:
         try:
-            self._table.delete(self._key(intent), *self._unchanged(intent))
+            self._table.delete(self._key(intent), self._is(intent))
         except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise self._unavailable(error) from error
 
     def merge(self, parts: Sequence[Intent], into: Intent | None) -> None:
         try:
-            self._table.replace_many(
-                [
-                    (self._key(part), *self._unchanged(part, marked=_bits(part, part.sent)))
-                    for part in parts
-                ],
-                [] if into is None else [self._item(into)],
+            self._table.together(
+                puts=[] if into is None else [(self._item(into), absent(PARTITION))],
+                deletes=[(self._key(part), self._is_untouched(part)) for part in parts],
             )
         except AWS_ERRORS as error:
             if cancelled(error):
                 raise ClaimLost(parts[0].slot) from error
             raise self._unavailable(error) from error
 
-    def _unchanged(self, intent: Intent, marked: bytes | None = None) -> tuple[str, dict[str, Any]]:
-        """The condition that a slot still holds an intent as it was read, and its values.
+    def _is(self, intent: Intent) -> Condition:
+        """The condition that a slot still holds an intent as it was read, marked or not."""
+        malformed = self._malformed.get(intent.slot)
+        return _still(intent) if malformed is None else unchanged(malformed, ("own", "seq", "sent"))
 
-        With `marked`, its marks are still those too.
-        """
-        stored = self._malformed.get(intent.slot)
-        if stored is None:
-            values = _identity(intent)
-            return (
-                (_UNCHANGED, values)
-                if marked is None
-                else (_UNTOUCHED, {**values, ":sent": marked})
-            )
-        same = {name: stored[name] for name in ("own", "seq", "sent") if name in stored}
-        conditions = [f"#{name} = :{name}" for name in same]
-        conditions += [
-            f"attribute_not_exists(#{name})" for name in ("own", "seq", "sent") if name not in same
-        ]
-        return " AND ".join(conditions), {f":{name}": value for name, value in same.items()}
+    def _is_untouched(self, intent: Intent) -> Condition:
+        """The same, and that nothing has been marked in it since."""
+        is_whole = intent.slot not in self._malformed
+        marked = equals("sent", _bits(intent, intent.sent))
+        return self._is(intent) & marked if is_whole else self._is(intent)
 
     def _unavailable(self, error: Exception) -> JournalUnavailable:
         return JournalUnavailable(refusal(error, "dynamodb", self._table.name))
@@ -201,9 +177,9 @@ class DynamoDBJournal:
         }
 
 
-def _identity(intent: Intent) -> dict[str, Any]:
-    """The values in `_UNCHANGED`."""
-    return {":own": intent.owner, ":seq": intent.sequence}
+def _still(intent: Intent) -> Condition:
+    """The condition that a slot still holds a readable intent, marked or not."""
+    return equals("own", intent.owner) & equals("seq", intent.sequence)
 
 
 def _bits(intent: Intent, bits: int) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
 from deadletter.aws.errors import (
     AWS_ERRORS,
     NoteRow,
@@ -16,15 +17,7 @@ from deadletter.aws.errors import (
     refusal,
     row_name,
 )
-from deadletter.aws.table import (
-    PARTITION,
-    SORT,
-    DynamoDBTable,
-    Key,
-    conflicting_item,
-    plain,
-    stored_number,
-)
+from deadletter.aws.table import SORT, Key, above, absent, at_most, equals, is_number, stored_number
 from deadletter.contract import HOUR, WATCH_ROW, Partition
 from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.auto_rate import AutoRate, Direction
@@ -62,9 +55,7 @@ def read_memories(client: DynamoDBClient, table: str, pipeline: str) -> Mapping[
     LeaseUnavailable.
     """
     try:
-        items = DynamoDBTable(client, table).query(
-            f"{PARTITION} = :p", {":p": Partition.LEASE.of(pipeline)}, ConsistentRead=True
-        )
+        items = DynamoDBTable(client, table).query(Partition.LEASE.of(pipeline))
     except AWS_ERRORS as error:
         raise _unavailable(error, table) from error
     return memories_by_source(item for item in items if item[SORT] != WATCH_ROW)
@@ -154,19 +145,15 @@ class DynamoDBLease:
 
     def acquire(self, owner: str, now: float, until: float) -> RunPaid | None:
         try:
-            answer = self._table.change(
+            before = self._table.change(
                 self._key,
                 {"own": owner, "until": stored_number(until)},
                 # What is no time, or later than any run may hold a lease, is no end.
-                condition="attribute_not_exists(#until) OR #until <= :now"
-                " OR #until > :latest OR NOT attribute_type(#until, :number)",
-                values={
-                    ":now": stored_number(now),
-                    ":latest": stored_number(now + LONGEST_LEASE),
-                    ":number": "N",
-                },
-                ReturnValues="ALL_OLD",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                when=absent("until")
+                | at_most("until", stored_number(now))
+                | above("until", stored_number(now + LONGEST_LEASE))
+                | ~is_number("until"),
+                shown="ALL_OLD",
             )
         except AWS_ERRORS as error:
             item = conflicting_item(error)
@@ -174,7 +161,7 @@ class DynamoDBLease:
                 raise _unavailable(error, self._table.name) from error
             # The holder may be ourselves, by a first try whose answer was lost.
             return self._paid(item) if item.get("own") == owner else None
-        return self._paid(plain(answer.get("Attributes", {})))
+        return self._paid(before)
 
     def give_back(self, owner: str, paid: RunPaid, report: Report, now: float) -> None:
         try:
@@ -186,8 +173,7 @@ class DynamoDBLease:
                     "paid": stored_number(paid.paid),
                     "last_run": {**report.to_json(), "at": int(now)},
                 },
-                condition="own = :own",
-                values={":own": owner},
+                when=equals("own", owner),
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
 from deadletter.aws.errors import (
     AWS_ERRORS,
     NoteRow,
@@ -19,9 +20,13 @@ from deadletter.aws.errors import (
 )
 from deadletter.aws.table import (
     SORT,
-    DynamoDBTable,
+    Change,
     Key,
-    conflicting_item,
+    absent,
+    at_most,
+    below,
+    kept,
+    present,
     stored_number,
 )
 from deadletter.contract import CAUSES, Partition
@@ -101,11 +106,7 @@ class DynamoDBLedger:
     def all_counts(self) -> Mapping[str, RuleCounts]:
         """What each version of a rule has matched so far, by `rule_counts_key`."""
         try:
-            items = self._table.query(
-                "pk = :matches",
-                {":matches": Partition.MATCHES.of(self._pipeline)},
-                ConsistentRead=True,
-            )
+            items = self._table.query(Partition.MATCHES.of(self._pipeline))
         except _ERRORS as error:
             raise LedgerUnavailable(self._refusal(error)) from error
         return {item[SORT]: _rule_counts(item) for item in items}
@@ -123,7 +124,10 @@ class DynamoDBLedger:
             for message_id, stamp in stamps_by_id.items()
         }
         try:
-            self._table.change_together(facts)
+            if len(facts) == 1:
+                self._table.change(*next(iter(facts.items())))
+            else:
+                self._table.together(changes=[Change(key, sets) for key, sets in facts.items()])
         except AWS_ERRORS as error:
             raised = RecordsConflict if cancelled(error) else RecordsUnavailable
             raise raised(self._refusal(error)) from error
@@ -142,8 +146,7 @@ class DynamoDBLedger:
         try:
             self._table.change(
                 self._key(origin),
-                {name: item, "ttl": self._expires(), **facts},
-                keeps=_without_floats(entry.keeps),
+                {name: item, "ttl": self._expires(), **facts, **kept(_without_floats(entry.keeps))},
                 removes=entry.removes,
             )
         except AWS_ERRORS as error:
@@ -164,7 +167,7 @@ class DynamoDBLedger:
         """
         key = self._key(origin)
         try:
-            row = self._table.get_many([key], ConsistentRead=False).get(key, {})
+            row = self._table.get_many([key], lagging=True).get(key, {})
         except _ERRORS:
             return False
         known = row.get(name)
@@ -185,14 +188,12 @@ class DynamoDBLedger:
             "recovered_as": str(how),
         }
         try:
-            answer = self._table.change(
+            overwritten = self._table.change(
                 self._key(origin),
                 {"ttl": self._expires(), **recovery},
                 removes=[CAUSES.partition],
-                condition="attribute_not_exists(recovered_at) OR recovered_attempt < :attempt",
-                values={":attempt": attempt},
-                ReturnValues="UPDATED_OLD",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                when=absent("recovered_at") | below("recovered_attempt", attempt),
+                shown="UPDATED_OLD",
             )
         except AWS_ERRORS as error:
             row = conflicting_item(error)
@@ -203,7 +204,7 @@ class DynamoDBLedger:
                 self.leave_index(origin)
             # The SDK repeats a write whose answer was lost: the row may hold this recovery.
             return all(row.get(name) == value for name, value in recovery.items())
-        return "recovered_at" not in answer.get("Attributes", {})
+        return "recovered_at" not in overwritten
 
     def parked(self, origin: str, attempt: int, at: float, reason: str) -> None:
         end = {
@@ -217,9 +218,7 @@ class DynamoDBLedger:
                 self._key(origin),
                 {"ttl": self._expires(), **end, **_parking(at, reason)},
                 removes=[CAUSES.partition, "parked_rule"],
-                condition="attribute_not_exists(ended_attempt) OR ended_attempt <= :attempt",
-                values={":attempt": attempt},
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                when=absent("ended_attempt") | at_most("ended_attempt", attempt),
             )
         except AWS_ERRORS as error:
             # A later life has ended meanwhile.
@@ -242,7 +241,7 @@ class DynamoDBLedger:
                 self._key(origin),
                 {},
                 removes=[CAUSES.partition],
-                condition=f"attribute_exists({CAUSES.partition})",
+                when=present(CAUSES.partition),
             )
         except AWS_ERRORS as error:
             # Most letters that are processed have no row at all.
@@ -275,8 +274,7 @@ class DynamoDBLedger:
                 {_LAST[_MATCHED]: int(self._clock())},
                 adds={_MATCHED: letters},
                 # A malformed count is no number below the limit.
-                condition=f"attribute_not_exists({_MATCHED}) OR {_MATCHED} < :limit",
-                values={":limit": limit},
+                when=absent(_MATCHED) | below(_MATCHED, limit),
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):

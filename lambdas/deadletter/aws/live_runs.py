@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, NoteRow, StillUnprocessed, ignore, refusal, row_name
 from deadletter.aws.replay_tickets import ticket_from_item, ticket_key
-from deadletter.aws.table import DynamoDBTable, Key
+from deadletter.aws.table import Key
 from deadletter.contract import Partition
 from deadletter.message.stamp import Stamp
 from deadletter.replay.run import LIVE, RunState

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import (
     AWS_ERRORS,
     MALFORMED,
@@ -14,7 +15,7 @@ from deadletter.aws.errors import (
     refusal,
     row_name,
 )
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, stored_number
+from deadletter.aws.table import PARTITION, SORT, Key, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.observed import Observed, ObservedUnavailable, from_text, to_text
 from deadletter.redrive.waiting_room import END_OF_TIME
@@ -64,9 +65,7 @@ class DynamoDBObserved:
     def read(self) -> Mapping[str, Observed]:
         """What was observed, by source."""
         try:
-            items = self._table.query(
-                f"{PARTITION} = :p", {":p": Partition.OBSERVED.of(self._pipeline)}
-            )
+            items = self._table.query(Partition.OBSERVED.of(self._pipeline), lagging=True)
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return {item[SORT]: self._observed(item, self._clock()) for item in items}

@@ -20,18 +20,26 @@ from deadletter.aws.circuits import (
     OF_CALLS,
     OF_KINDS,
     PACE,
-    PARTITION,
     SICK,
     SLOW,
-    SORT,
     STREAK_AT,
     STREAK_TENANTS,
     TOTALS,
     circuit_from_item,
     fields_of,
 )
+from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
 from deadletter.aws.errors import AWS_ERRORS
-from deadletter.aws.table import conflicting_item, plain, stored, stored_number
+from deadletter.aws.table import (
+    Condition,
+    OrElse,
+    absent,
+    at_most,
+    equals,
+    every,
+    kept,
+    stored_number,
+)
 from deadletter.circuit.outcomes import OutcomesWrite, PendingOutcomes
 from deadletter.circuit.state import (
     Circuit,
@@ -42,7 +50,7 @@ from deadletter.circuit.state import (
     Outcomes,
     State,
 )
-from deadletter.contract import is_config_key
+from deadletter.contract import CIRCUITS, is_config_key
 from deadletter.pace.pace import (
     FLOOR,
     CallPace,
@@ -55,8 +63,6 @@ from deadletter.pace.pace import (
     throttled_lately,
 )
 from deadletter.signals.figures import Count
-
-_SAME_GENERATION = "(generation = :generation OR attribute_not_exists(generation))"
 
 SECONDS_BETWEEN_NOTES = 3.0
 """Between two writes that only note places which were promised."""
@@ -111,8 +117,7 @@ class DynamoDBOutcomes(Outcomes):
         clock: Callable[[], float],
         count_metric: Callable[[str, int], None],
     ) -> None:
-        self._client: Any = client
-        self._table = table
+        self._table = DynamoDBTable(client, table, CIRCUITS)
         self._pipeline = pipeline
         self._breaker = breaker
         self._outages = outages
@@ -231,86 +236,51 @@ class DynamoDBOutcomes(Outcomes):
         taken: PaceGrant | None = None,
     ) -> dict[str, Any]:
         """Add the outcomes to the item; `goes_on` adds to the streak, else it begins anew."""
-        values: dict[str, Any] = {
-            ":ttl": int(now + KEEP_SECONDS),
-            ":closed": str(State.CLOSED),
-            ":now": int(now),
+        sets: dict[str, Any] = {
+            "ttl": OrElse(KEPT_UNTIL, int(now + KEEP_SECONDS)),
+            **kept({"state": str(State.CLOSED), COUNTED_SINCE: int(now)}),
         }
-        sets = [
-            f"#ttl = if_not_exists({KEPT_UNTIL}, :ttl)",
-            "#state = if_not_exists(#state, :closed)",
-            f"{COUNTED_SINCE} = if_not_exists({COUNTED_SINCE}, :now)",
-        ]
-        totals = zip(TOTALS, (write.called, write.failed, write.refused), strict=True)
-        adds: list[str] = []
-        for name, number in totals:
-            if number:
-                adds.append(f"{name} :{name}")
-                values[f":{name}"] = number
+        adds: dict[str, Any] = dict(
+            zip(TOTALS, (write.called, write.failed, write.refused), strict=True)
+        )
         removes = _counter_names(write.stale)
         for bucket in write.buckets:
-            for prefix, added in _added(bucket).items():
-                if added:
-                    adds.append(f"{prefix}{bucket.number} :{prefix}{bucket.number}")
-                    values[f":{prefix}{bucket.number}"] = added
-        if write.streak:
-            values |= {":streak": write.streak, ":streak_at": stored_number(write.streak_at)}
-        if write.streak_tenants:
-            values[":streak_tenants"] = set(write.streak_tenants)
-        if goes_on and write.streak:
-            adds.append("streak :streak")
-            sets.append(f"{STREAK_AT} = if_not_exists({STREAK_AT}, :streak_at)")
-        elif write.streak:
-            sets += ["streak = :streak", f"{STREAK_AT} = :streak_at"]
-        elif not goes_on:
-            removes += ["streak", STREAK_AT]
-        if goes_on and write.streak_tenants:
-            adds.append(f"{STREAK_TENANTS} :streak_tenants")
-        elif write.streak_tenants:
-            sets.append(f"{STREAK_TENANTS} = :streak_tenants")
-        elif not goes_on:
-            removes.append(STREAK_TENANTS)
+            adds |= {f"{prefix}{bucket.number}": n for prefix, n in _added(bucket).items()}
+        streak_at = {STREAK_AT: stored_number(write.streak_at)}
+        tenants = set(write.streak_tenants)
+        if goes_on:
+            adds |= {"streak": write.streak, STREAK_TENANTS: tenants}
+            sets |= kept(streak_at) if write.streak else {}
+        else:
+            sets |= {"streak": write.streak, **streak_at} if write.streak else {}
+            sets |= {STREAK_TENANTS: tenants} if tenants else {}
+            removes += [] if write.streak else ["streak", STREAK_AT]
+            removes += [] if tenants else [STREAK_TENANTS]
         for calls in write.calls:
-            counts = zip(OF_CALLS, (calls.ok, calls.failed, calls.throttled), strict=True)
-            for prefix, added in counts:
-                if added:
-                    adds.append(f"{prefix}{calls.number} :{prefix}{calls.number}")
-                    values[f":{prefix}{calls.number}"] = added
-        removes += [f"{prefix}{number}" for number in write.stale_calls for prefix in OF_CALLS]
-        for place, kinds in enumerate(write.kinds):
-            for prefix, added in zip(OF_KINDS, (kinds.failed, kinds.good), strict=True):
-                if added:
-                    adds.append(f"{_place_of(prefix, kinds)} :{prefix}{place}")
-                    values[f":{prefix}{place}"] = added
-        removes += [_place_of(prefix, kinds) for kinds in write.stale_kinds for prefix in OF_KINDS]
-        conditions: list[str] = []
-        if not goes_on and write.good_at is not None:
-            values[":good_at"] = stored_number(write.good_at)
-            conditions.append(f"(attribute_not_exists({STREAK_AT}) OR {STREAK_AT} <= :good_at)")
-        names = {"#ttl": "ttl", "#state": "state"}
-        if taken is not None and before.pace is not None:
-            sets.append("#pace = :pace")
-            names["#pace"] = PACE
-            values |= {":pace": fields_of(taken.pace), ":turn": before.pace.turn}
-            values[":generation"] = before.generation
-            conditions.append(f"#pace.turn = :turn AND {_SAME_GENERATION}")
-        condition: dict[str, Any] = {}
-        if conditions:
-            condition = {
-                "ConditionExpression": " AND ".join(conditions),
-                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            counts = (calls.ok, calls.failed, calls.throttled)
+            adds |= {
+                f"{prefix}{calls.number}": n for prefix, n in zip(OF_CALLS, counts, strict=True)
             }
-        expression = f"SET {', '.join(sets)}" + (f" ADD {', '.join(adds)}" if adds else "")
-        answer = self._client.update_item(
-            TableName=self._table,
-            Key=stored({PARTITION: self._pipeline, SORT: key}),
-            UpdateExpression=expression + (f" REMOVE {', '.join(removes)}" if removes else ""),
-            ExpressionAttributeNames=names,
-            ExpressionAttributeValues=stored(values),
-            ReturnValues="ALL_NEW",
-            **condition,
+        removes += [f"{prefix}{number}" for number in write.stale_calls for prefix in OF_CALLS]
+        for kinds in write.kinds:
+            counted = zip(OF_KINDS, (kinds.failed, kinds.good), strict=True)
+            adds |= {_place_of(prefix, kinds): n for prefix, n in counted}
+        removes += [_place_of(prefix, kinds) for kinds in write.stale_kinds for prefix in OF_KINDS]
+        conditions: list[Condition] = []
+        if not goes_on and write.good_at is not None:
+            began = at_most(STREAK_AT, stored_number(write.good_at))
+            conditions.append(absent(STREAK_AT) | began)
+        if taken is not None and before.pace is not None:
+            sets[PACE] = fields_of(taken.pace)
+            conditions += [_in_turn(PACE, before.pace.turn), _of_generation(before)]
+        return self._table.change(
+            (self._pipeline, key),
+            sets,
+            adds={name: added for name, added in adds.items() if added},
+            removes=removes,
+            when=every(conditions) if conditions else None,
+            shown="ALL_NEW",
         )
-        return plain(answer["Attributes"])
 
     def _set_pace(self, circuit: Circuit, now: float) -> Circuit:
         """Begin a pace, or change its limit, if what was counted says so.
@@ -331,15 +301,14 @@ class DynamoDBOutcomes(Outcomes):
         if due == pace:
             return circuit
         turn = 0 if circuit.pace is None else circuit.pace.turn
-        unset = f" OR attribute_not_exists({PACE})" if circuit.pace is None else ""
-        values = {":pace": fields_of(due), ":turn": turn, ":generation": circuit.generation}
+        is_same = _in_turn(PACE, turn)
+        if circuit.pace is None:
+            is_same |= absent(PACE)
         try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=stored({PARTITION: self._pipeline, SORT: circuit.key}),
-                UpdateExpression=f"SET {PACE} = :pace",
-                ConditionExpression=f"{_SAME_GENERATION} AND ({PACE}.turn = :turn{unset})",
-                ExpressionAttributeValues=stored(values),
+            self._table.change(
+                (self._pipeline, circuit.key),
+                {PACE: fields_of(due)},
+                when=_of_generation(circuit) & is_same,
             )
         except AWS_ERRORS:
             return circuit
@@ -381,24 +350,13 @@ class DynamoDBOutcomes(Outcomes):
             kind.kind: {"next_try": stored_number(kind.next_try), "good": kind.good}
             for kind in after.kinds
         }
-        update = f"SET {SICK} = :sick" if kinds else f"REMOVE {SICK}"
-        values: dict[str, Any] = {}
-        if kinds:
-            values[":sick"] = {"turn": after.turn, "kinds": kinds}
         counted = known.kinds[:_MOST_FORGOTTEN] if heals else ()
         removes = [_place_of(prefix, count) for count in counted for prefix in OF_KINDS]
-        if removes:
-            update += f"{' REMOVE ' if kinds else ', '}{', '.join(removes)}"
-        condition = f"attribute_not_exists({SICK})"
-        if known.sick is not None:
-            condition, values[":turn"] = f"{SICK}.turn = :turn", known.sick.turn
-        self._client.update_item(
-            TableName=self._table,
-            Key=stored({PARTITION: self._pipeline, SORT: known.key}),
-            UpdateExpression=update,
-            ConditionExpression=condition,
-            ExpressionAttributeValues=stored(values),
-            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        self._table.change(
+            (self._pipeline, known.key),
+            {SICK: {"turn": after.turn, "kinds": kinds}} if kinds else {},
+            removes=removes if kinds else [SICK, *removes],
+            when=absent(SICK) if known.sick is None else _in_turn(SICK, known.sick.turn),
         )
 
     def _find_kinds(self, circuit: Circuit, now: float) -> Circuit:
@@ -441,11 +399,7 @@ class DynamoDBOutcomes(Outcomes):
     def _remove_stale(self, key: str, stale: Sequence[int]) -> None:
         """Remove the counters of stale buckets. After a failure the next report tries again."""
         try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=stored({PARTITION: self._pipeline, SORT: key}),
-                UpdateExpression=f"REMOVE {', '.join(_counter_names(stale))}",
-            )
+            self._table.change((self._pipeline, key), {}, removes=_counter_names(stale))
         except AWS_ERRORS:
             return
         self._pending.swept(key)
@@ -457,6 +411,16 @@ def _began_before(write: OutcomesWrite, item: Mapping[str, Any]) -> bool:
     if write.good_at is None or not isinstance(began, Decimal | int):
         return False
     return float(began) > write.good_at + _ROUNDING
+
+
+def _in_turn(name: str, turn: int) -> Condition:
+    """The condition that a map, which counts its changes in `turn`, is still the same."""
+    return equals((name, "turn"), turn)
+
+
+def _of_generation(circuit: Circuit) -> Condition:
+    """The condition that a circuit is still of its generation; one that is missing is 0."""
+    return equals("generation", circuit.generation) | absent("generation")
 
 
 _MOST_FORGOTTEN = 40

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.replay_tickets import facts_of, ticket_key
-from deadletter.aws.table import PARTITION, DynamoDBTable, Key
+from deadletter.aws.table import PARTITION, Change, Key, absent
 from deadletter.contract import DAY, REPORT_DAYS, ROWS_KEPT, Partition, run_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
@@ -17,10 +18,9 @@ from deadletter.replay.ticket import Ticket
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from deadletter.aws.returning_letters import Change
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 
-_IS_NEW = f"attribute_not_exists({PARTITION})"
+_IS_NEW = absent(PARTITION)
 
 _KEPT = 2 * REPORT_DAYS * DAY
 """Seconds that a letter is on record as restored: longer than any copy is kept."""
@@ -63,8 +63,7 @@ class DynamoDBPlacedLetters:
     def put(self, orders: Sequence[Order]) -> None:
         now = int(self._clock())
         noted = {"at": now, "ttl": int(now + ROWS_KEPT)}
-        is_open: Change = (self._gate, noted, "attribute_not_exists(closed)", {})
-        if not self._room.admit_with(orders, [is_open]):
+        if not self._room.admit_with(orders, [Change(self._gate, noted, absent("closed"))]):
             raise RoomUnavailable("the run takes no more messages, or another write was under way")
 
     def close(self) -> None:
@@ -85,9 +84,10 @@ class DynamoDBPlacedLetters:
         now = self._clock()
         noted = {"by": ticket.run, "at": int(now), "ttl": int(now + _KEPT)}
         key = ticket_key(self._pipeline, ticket.run, ticket.origin, ticket.copy)
-        changed: list[Change] = [
-            (self._restored(copy), noted, _IS_NEW, {}),
-            (key, {**facts_of(ticket), "ttl": int(now + ROWS_KEPT)}, _IS_NEW, {}),
+        facts = {**facts_of(ticket), "ttl": int(now + ROWS_KEPT)}
+        changed = [
+            Change(self._restored(copy), noted, _IS_NEW),
+            Change(key, facts, _IS_NEW),
         ]
         if not self._room.admit_with([order], changed) and not self.back([copy]):
             raise RoomUnavailable("a discarded message could not be put back: it is tried again")

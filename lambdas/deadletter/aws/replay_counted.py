@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, MALFORMED, refusal, row_name
 from deadletter.aws.replay_starts import COUNTED, plan_partition
-from deadletter.aws.table import DynamoDBTable
+from deadletter.aws.table import SORT, begins
 from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import RunsUnavailable, bad_run_row
@@ -25,11 +26,7 @@ def read_counted(
     """
     partition = plan_partition(pipeline, plan.run_id, discards=plan.is_for_discarders)
     try:
-        rows = DynamoDBTable(client, table).query(
-            "pk = :plan AND begins_with(sk, :counted)",
-            {":plan": partition, ":counted": COUNTED},
-            ConsistentRead=True,
-        )
+        rows = DynamoDBTable(client, table).query(partition, begins(SORT, COUNTED))
         counted = CountedOrigins([bytes(row["keys"]) for row in rows])
     except AWS_ERRORS as error:
         raise RunsUnavailable(refusal(error, "dynamodb", table)) from error

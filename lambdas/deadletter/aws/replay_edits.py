@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, cancelled, refusal
-from deadletter.aws.table import (
-    PARTITION,
-    SORT,
-    DynamoDBTable,
-    changes,
-    conditional,
-    stored_number,
-)
+from deadletter.aws.table import PARTITION, SORT, Change, absent, equals, stored_number
 from deadletter.aws.waiting_room import INLINE_BYTES
 from deadletter.contract import EDITED, Partition, body_object, lane_partition, run_lane
 from deadletter.message import stamp as stamps
@@ -54,8 +48,7 @@ class DynamoDBReplayEdits:
         objects: Callable[[str], RunObjects],
         clock: Callable[[], float],
     ) -> None:
-        self._client: Any = client
-        self._table = table
+        self._table = DynamoDBTable(client, table)
         self._s3 = s3
         self._bucket = bucket
         self._pipeline = pipeline
@@ -95,12 +88,11 @@ class DynamoDBReplayEdits:
 
     def _last_edit(self, request: EditRequest) -> Any:
         """Who has edited the letter last, and when, as it is stored; None if it was not edited."""
-        table = DynamoDBTable(self._client, self._table)
-        asked = {"ConsistentRead": True, "ProjectionExpression": "pk, sk, edited"}
+        only = (PARTITION, SORT, "edited")
         try:
-            item = table.get_many([request.place], **asked).get(request.place, {})
+            item = self._table.get_many([request.place], only=only).get(request.place, {})
         except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise RoomUnavailable(refusal(error, "dynamodb", self._table)) from error
+            raise RoomUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         return item.get("edited")
 
     def _write(self, request: EditRequest, stamp: Stamp, before: Any) -> None:
@@ -116,16 +108,20 @@ class DynamoDBReplayEdits:
             "stamp": stamps.attribute(stamp).value,
             "edited": {"by": request.by, "because": request.because, "at": stored_number(at)},
         }
+        lane = lane_partition(self._pipeline, run_lane(request.run), request.shard)
+        is_same = absent("edited") if before is None else equals("edited", before)
+        run = (Partition.RUNS.of(self._pipeline), request.run)
         try:
-            self._client.transact_write_items(
-                TransactItems=[
-                    self._still_stands(request),
-                    self._update(request, sets, removes, before),
-                ]
+            self._table.together(
+                # The run is as it was read: it has sent nothing since.
+                checks=[(run, equals("generation", request.generation))],
+                changes=[
+                    Change(request.place, sets, equals("lane", lane) & is_same, removes=removes)
+                ],
             )
         except AWS_ERRORS as error:
             if not cancelled(error):
-                raise RunsUnavailable(refusal(error, "dynamodb", self._table)) from error
+                raise RunsUnavailable(refusal(error, "dynamodb", self._table.name)) from error
             raise EditRefused(
                 f"the message has left the run or was edited, or run {request.run} was changed"
             ) from error
@@ -141,37 +137,3 @@ class DynamoDBReplayEdits:
         except AWS_ERRORS as error:
             raise ObjectsUnavailable(refusal(error, "s3", self._bucket)) from error
         return name
-
-    def _still_stands(self, request: EditRequest) -> dict[str, Any]:
-        """The run is as it was read: it has sent nothing since."""
-        key = {PARTITION: {"S": Partition.RUNS.of(self._pipeline)}, SORT: {"S": request.run}}
-        return {
-            "ConditionCheck": {
-                "TableName": self._table,
-                "Key": key,
-                **conditional("#generation = :generation", {":generation": request.generation}),
-            }
-        }
-
-    def _update(
-        self,
-        request: EditRequest,
-        sets: Mapping[str, Any],
-        removes: tuple[str, ...],
-        before: Any,
-    ) -> dict[str, Any]:
-        partition, sort = request.place
-        lane = lane_partition(self._pipeline, run_lane(request.run), request.shard)
-        return {
-            "Update": {
-                "TableName": self._table,
-                "Key": {PARTITION: {"S": partition}, SORT: {"S": sort}},
-                **changes(
-                    sets,
-                    removes=removes,
-                    condition="#lane = :its_lane AND "
-                    + ("attribute_not_exists(#edited)" if before is None else "#edited = :before"),
-                    values={":its_lane": lane, **({} if before is None else {":before": before})},
-                ),
-            }
-        }

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, MALFORMED, StillUnprocessed, refusal, row_name
 from deadletter.aws.replay_starts import PLAN_ROW, approval_key, plan_partition
-from deadletter.aws.table import DynamoDBTable, Key, stored_number
+from deadletter.aws.table import Key, stored_number
 from deadletter.contract import ROWS_KEPT
 from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.machine import ReplayPlans

@@ -7,6 +7,7 @@ from dataclasses import fields
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
 from deadletter.aws.errors import (
     AWS_ERRORS,
     MALFORMED,
@@ -16,7 +17,19 @@ from deadletter.aws.errors import (
     refusal,
     row_name,
 )
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item, plain
+from deadletter.aws.table import (
+    PARTITION,
+    SORT,
+    Key,
+    above,
+    absent,
+    at_least,
+    at_most,
+    differs,
+    equals,
+    every,
+    one_of,
+)
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.replay.limiter import Bid, BidAnswer, granted
 from deadletter.replay.run import SENDING, BadRun, ReplayRun, RunRefused, RunState, RunsUnavailable
@@ -82,11 +95,7 @@ class DynamoDBReplayRuns:
 
     def all(self) -> tuple[ReplayRun, ...]:
         try:
-            items = self._table.query(
-                f"{PARTITION} = :p",
-                {":p": Partition.RUNS.of(self._pipeline)},
-                ConsistentRead=True,
-            )
+            items = self._table.query(Partition.RUNS.of(self._pipeline))
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return tuple(run for item in items if (run := self._readable(item)) is not None)
@@ -102,10 +111,7 @@ class DynamoDBReplayRuns:
     def create(self, run: ReplayRun) -> ReplayRun:
         """Store a new run, unless there is one with its id. Returns the one that is stored."""
         try:
-            self._table.put(
-                run_to_item(run, self._pipeline, self._clock()),
-                f"attribute_not_exists({PARTITION})",
-            )
+            self._table.put(run_to_item(run, self._pipeline, self._clock()), absent(PARTITION))
         except AWS_ERRORS as error:
             stored_item = conflicting_item(error)
             if stored_item is None:
@@ -124,9 +130,7 @@ class DynamoDBReplayRuns:
             self._table.change(
                 self._key(before.id),
                 {**changed, "ttl": int(self._clock() + ROWS_KEPT)},
-                condition="#generation = :before",
-                values={":before": before.generation},
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                when=equals("generation", before.generation),
             )
         except AWS_ERRORS as error:
             stored_item = conflicting_item(error)
@@ -150,7 +154,7 @@ class DynamoDBReplayRuns:
         #              └─ bid b (latest 10.2) finds 10.5 ──► waits
         """
         try:
-            answer = self._table.update(self._key(run.id), **_granting(bid))
+            before = self._grant(run, bid)
         except AWS_ERRORS as error:
             item = conflicting_item(error)
             if item is None:
@@ -158,8 +162,31 @@ class DynamoDBReplayRuns:
             if not item:
                 return None
             return BidAnswer(item.get("bid") == bid.token, self._run(item), _at(item))
-        before = plain(answer.get("Attributes", {}))
         return BidAnswer(True, granted(self._run(before), bid), _at(before))
+
+    def _grant(self, run: ReplayRun, bid: Bid) -> dict[str, Any]:
+        """Write what a bid is granted; the item as it was before."""
+        conditions = [
+            equals("generation", bid.generation),
+            one_of("state", [str(state) for state in sorted(SENDING)]),
+            at_most("paid", _exact(bid.latest)),
+            # The SDK repeats a write whose answer was lost.
+            absent("bid") | differs("bid", bid.token),
+        ]
+        sets: dict[str, Any] = {"bid": bid.token, "at": _exact(bid.now)}
+        adds: dict[str, Any] = {}
+        if bid.is_idle:
+            sets["paid"] = _exact_up(bid.full + bid.cost)
+        else:
+            # Less can't be: `paid` never decreases, and the bidder has seen it above.
+            conditions.append(above("paid", _exact(bid.full)))
+            adds["paid"] = _exact_up(bid.cost)
+        if bid.allowance:
+            conditions.append(at_least("allowance", bid.allowance))
+            adds["allowance"] = -bid.allowance
+        return self._table.change(
+            self._key(run.id), sets, adds=adds, when=every(conditions), shown="ALL_OLD"
+        )
 
     def _changed(self, before: ReplayRun, after: ReplayRun) -> dict[str, Any]:
         """The attributes that a change writes: a hold must not take back what grants used."""
@@ -231,48 +258,6 @@ def _attributes(run: ReplayRun) -> dict[str, Any]:
     attributes["by"] = _cut(run.by, _MOST_BY)
     attributes["approved_by"] = _cut(run.approved_by, _MOST_BY)
     return attributes
-
-
-def _granting(bid: Bid) -> dict[str, Any]:
-    """The arguments of the UpdateItem that grants a bid."""
-    states = {f":state{number}": str(state) for number, state in enumerate(sorted(SENDING))}
-    conditions = [
-        "#generation = :generation",
-        f"#state IN ({', '.join(states)})",
-        "#paid <= :latest",
-        # The SDK repeats a write whose answer was lost.
-        "(attribute_not_exists(#bid) OR #bid <> :bid)",
-    ]
-    values: dict[str, Any] = {
-        **states,
-        ":generation": bid.generation,
-        ":latest": _exact(bid.latest),
-        ":bid": bid.token,
-        ":at": _exact(bid.now),
-    }
-    if bid.is_idle:
-        paid = ":paid"
-        values[":paid"] = _exact_up(bid.full + bid.cost)
-    else:
-        # Less can't be: `paid` never decreases, and the bidder has seen it above.
-        paid = "#paid + :cost"
-        values[":cost"] = _exact_up(bid.cost)
-        values[":full"] = _exact(bid.full)
-        conditions.append("#paid > :full")
-    sets = f"SET #paid = {paid}, #bid = :bid, #at = :at"
-    if bid.allowance:
-        sets += ", #allowance = #allowance - :allowance"
-        values[":allowance"] = bid.allowance
-        conditions.append("#allowance >= :allowance")
-    names = ["generation", "state", "paid", "bid", "at", *(["allowance"] if bid.allowance else [])]
-    return {
-        "UpdateExpression": sets,
-        "ConditionExpression": " AND ".join(conditions),
-        "ExpressionAttributeNames": {f"#{name}": name for name in names},
-        "ExpressionAttributeValues": values,
-        "ReturnValues": "ALL_OLD",
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-    }
 
 
 def _at(item: Mapping[str, Any]) -> float:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, code, refusal
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts
+from deadletter.aws.table import PARTITION, SORT, Key, parts
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.journal import KEY_BYTES, key_of
 from deadletter.replay.plan import ReplayPlan

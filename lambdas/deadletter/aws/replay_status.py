@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import (
     AWS_ERRORS,
     MALFORMED,
@@ -13,7 +14,7 @@ from deadletter.aws.errors import (
     refusal,
     row_name,
 )
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key
+from deadletter.aws.table import PARTITION, SORT, Key, absent, begins, equals
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.replay.progress import DIGITS, PartStatus, StatusUnavailable, merged
 from deadletter.replay.run import bad_run_row
@@ -52,11 +53,7 @@ class DynamoDBStatuses:
 
     def read(self, shard: int) -> Mapping[int, PartStatus]:
         try:
-            items = self._table.query(
-                f"{PARTITION} = :p AND begins_with({SORT}, :shard)",
-                {":p": self._partition, ":shard": f"{shard}#"},
-                ConsistentRead=True,
-            )
+            items = self._table.query(self._partition, begins(SORT, f"{shard}#"))
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return dict(map(self._part, items))
@@ -101,8 +98,7 @@ class DynamoDBStatuses:
                         "v": version + 1,
                         "ttl": int(self._clock() + ROWS_KEPT),
                     },
-                    "v = :v" if version else "attribute_not_exists(v)",
-                    {":v": version} if version else {},
+                    equals("v", version) if version else absent("v"),
                 )
             except AWS_ERRORS as error:
                 if not condition_failed(error):

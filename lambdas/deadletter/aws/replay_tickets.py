@@ -8,16 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item, plain
 from deadletter.aws.errors import AWS_ERRORS, MALFORMED, StillUnprocessed, refusal
-from deadletter.aws.table import (
-    PARTITION,
-    SORT,
-    DynamoDBTable,
-    Key,
-    conflicting_item,
-    plain,
-    stored_number,
-)
+from deadletter.aws.table import PARTITION, SORT, Key, absent, begins, kept, one_of, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.replay.ticket import (
@@ -80,9 +73,7 @@ class DynamoDBTickets:
             self._table.change(
                 self._key(ticket.origin, ticket.copy),
                 {"fate": str(fate), "ttl": self._expires()},
-                condition="#fate IN (:sent, :fate) AND attribute_not_exists(#returned)",
-                values={":sent": str(ReplayOutcome.SENT)},
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                when=one_of("fate", [str(ReplayOutcome.SENT), str(fate)]) & absent("returned"),
             )
         except AWS_ERRORS as error:
             item = conflicting_item(error)
@@ -96,9 +87,7 @@ class DynamoDBTickets:
         for number in range(TICKET_PARTITIONS):
             partition = Partition.RUN.of(self._pipeline, self._run, str(number))
             try:
-                for item in self._table.stored_items(
-                    f"{PARTITION} = :p", {":p": partition}, ConsistentRead=True
-                ):
+                for item in self._table.stored_items(partition):
                     yield ticket_from_item(plain(item), self._run)
             except AWS_ERRORS as error:
                 raise self._unavailable(error) from error
@@ -107,11 +96,7 @@ class DynamoDBTickets:
         """The tickets of one letter, the earliest first."""
         partition, prefix = self._key(origin, "")
         try:
-            items = self._table.query(
-                f"{PARTITION} = :p AND begins_with({SORT}, :origin)",
-                {":p": partition, ":origin": prefix},
-                ConsistentRead=True,
-            )
+            items = self._table.query(partition, begins(SORT, prefix))
         except _ERRORS as error:
             raise self._unavailable(error) from error
         tickets = [ticket_from_item(item, self._run) for item in items]
@@ -120,18 +105,9 @@ class DynamoDBTickets:
     def _put(self, ticket: Ticket) -> None:
         # No put: the redriver may have set `returned` on the same ticket already. The first
         # writer's facts stay: a worker that was paused for long must not change them.
-        facts = facts_of(ticket)
+        key, facts = self._key(ticket.origin, ticket.copy), kept(facts_of(ticket))
         try:
-            self._table.update(
-                self._key(ticket.origin, ticket.copy),
-                UpdateExpression="SET #ttl = :ttl, "
-                + ", ".join(f"#{name} = if_not_exists(#{name}, :{name})" for name in facts),
-                ExpressionAttributeNames={f"#{name}": name for name in (*facts, "ttl")},
-                ExpressionAttributeValues={
-                    ":ttl": self._expires(),
-                    **{f":{name}": value for name, value in facts.items()},
-                },
-            )
+            self._table.change(key, {"ttl": self._expires(), **facts})
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
 

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.replay_tickets import ticket_key
-from deadletter.aws.table import DynamoDBTable, Key
+from deadletter.aws.table import Change, Key, absent, equals
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.ticket import ReplayOutcome
-
-Change = tuple[Key, Mapping[str, Any], str, Mapping[str, Any]]
-"""The key of an item, what to set there, the condition and its values."""
 
 
 class ReturningLetters:
@@ -47,11 +45,10 @@ class ReturningLetters:
 
     def noted(self, order: Order, place: Key) -> Change:
         """The change of the ticket that notes the letter's copy and its place."""
-        return (
+        return Change(
             self._key(order),
             {"returned": order.copy, "returned_place": json.dumps(place)},
-            "#fate = :sent AND attribute_not_exists(#returned)",
-            {":sent": str(ReplayOutcome.SENT)},
+            equals("fate", str(ReplayOutcome.SENT)) & absent("returned"),
         )
 
     def note(self, order: Order) -> None:

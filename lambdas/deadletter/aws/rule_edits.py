@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, plain
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, code, condition_failed
-from deadletter.aws.table import SORT, DynamoDBTable, batch_get, changes, parts, plain, stored
+from deadletter.aws.table import PARTITION, SORT, begins, parts, unchanged
 from deadletter.contract import (
     AUDIT,
     BOOK_ROW,
@@ -85,18 +86,9 @@ class DynamoDBVerdicts:
     """Writes verdicts into the rules table."""
 
     def __init__(self, client: DynamoDBClient, table: str) -> None:
-        self._client: Any = client
-        self._table = table
+        self._table = DynamoDBTable(client, table, RULES)
 
     def write(self, verdict: RuleVerdict) -> bool:
-        # Written only if every column is still as it was judged: a newer edit has its own verdict.
-        judged = dict(enumerate(verdict.judged.items()))
-        unchanged = [f"#j{number} = :j{number}" for number in judged]
-        absent = [f"attribute_not_exists(#a{number})" for number in range(len(verdict.absent))]
-        names = {
-            **{f"#j{number}": name for number, (name, _) in judged.items()},
-            **{f"#a{number}": name for number, name in enumerate(verdict.absent)},
-        }
         outcome = {
             "status": str(verdict.status),
             "checked_at": verdict.at,
@@ -104,16 +96,12 @@ class DynamoDBVerdicts:
             "version": verdict.version,
         }
         try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=stored({RULES.partition: verdict.pipeline, RULES.sort: verdict.rule_id}),
-                **changes(
-                    {name: value for name, value in outcome.items() if value is not None},
-                    removes=[name for name, value in outcome.items() if value is None],
-                    condition=" AND ".join(unchanged + absent),
-                    values={f":j{number}": value for number, (_, value) in judged.items()},
-                    names=names,
-                ),
+            self._table.change(
+                (verdict.pipeline, verdict.rule_id),
+                {name: value for name, value in outcome.items() if value is not None},
+                removes=[name for name, value in outcome.items() if value is None],
+                # Every column is still as it was judged: a newer edit has its own verdict.
+                when=unchanged(verdict.judged, [*verdict.judged, *verdict.absent]),
             )
         except AWS_ERRORS as error:
             if condition_failed(error):
@@ -126,21 +114,18 @@ class DynamoDBNamesakes:
     """Finds rules in the rules table: those with the same id, and those of a pipeline."""
 
     def __init__(self, client: DynamoDBClient, table: str) -> None:
-        self._client: Any = client
-        self._table = table
+        self._table = DynamoDBTable(client, table, RULES)
 
     def of(self, rule_id: str, keys: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
-        wanted = [stored({RULES.partition: key, RULES.sort: rule_id}) for key in keys]
         try:
-            items = batch_get(self._client, self._table, wanted)
+            items = self._table.get_many([(key, rule_id) for key in keys])
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise CheckUnavailable("the rules table: rules with the same id") from error
-        return {str(item[RULES.partition]): item for item in items}
+        return {key: item for (key, _), item in items.items()}
 
     def under(self, key: str) -> Sequence[Mapping[str, Any]]:
-        table = DynamoDBTable(self._client, self._table)
         try:
-            return table.query("pipeline = :key", {":key": key}, ConsistentRead=True)
+            return self._table.query(key)
         except AWS_ERRORS as error:
             raise CheckUnavailable(f"the rules table: {code(error)}") from error
 
@@ -169,12 +154,7 @@ class DynamoDBVersionCounts:
         try:
             for pipeline in pipelines:
                 partition = Partition.MATCHES.of(pipeline)
-                items = self._table.query(
-                    "pk = :pk AND begins_with(sk, :rule)",
-                    {":pk": partition, ":rule": rule_id},
-                    ProjectionExpression="pk, sk",
-                    ConsistentRead=True,
-                )
+                items = self._table.query(partition, begins(SORT, rule_id), only=(PARTITION, SORT))
                 keys = [str(item[SORT]) for item in items]
                 # Before versions, the key was the rule's id alone.
                 gone = [key for key in keys if _rule_of(key) == rule_id or key == rule_id]
@@ -198,8 +178,7 @@ class DynamoDBHistory:
         clock: Callable[[], float],
         keep_seconds: float,
     ) -> None:
-        self._client: Any = client
-        self._table = table
+        self._table = DynamoDBTable(client, table, AUDIT)
         self._clock = clock
         self._keep_seconds = keep_seconds
 
@@ -218,6 +197,6 @@ class DynamoDBHistory:
             **{name: image for name, image in images.items() if image is not None},
         }
         try:
-            self._client.put_item(TableName=self._table, Item=stored(item))
+            self._table.put(item)
         except AWS_ERRORS as error:
             raise CheckUnavailable(f"the audit table: {code(error)}") from error

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
-from deadletter.aws.table import DynamoDBTable
-from deadletter.contract import BOOK_ROW, EVERY_PIPELINE, MINUTE, book_partition
+from deadletter.contract import BOOK_ROW, EVERY_PIPELINE, MINUTE, RULES, book_partition
 from deadletter.rules.rulebook import RulesUnavailable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class DynamoDBRules:
         letters_table: str,
         clock: Callable[[], float],
     ) -> None:
-        self._table = DynamoDBTable(client, table)
+        self._table = DynamoDBTable(client, table, RULES)
         self._letters = DynamoDBTable(client, letters_table)
         self._clock = clock
         self._known: dict[str, _Known] = {}
@@ -78,11 +78,7 @@ class DynamoDBRules:
 
     def _query(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
         try:
-            return [
-                item
-                for key in (pipeline, EVERY_PIPELINE)
-                for item in self._table.query("pipeline = :p", {":p": key}, ConsistentRead=True)
-            ]
+            return [item for key in (pipeline, EVERY_PIPELINE) for item in self._table.query(key)]
         except AWS_ERRORS as error:
             raise RulesUnavailable(refusal(error, "dynamodb", self._table.name)) from error
 

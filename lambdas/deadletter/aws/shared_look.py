@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, condition_failed, refusal
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.rule_check_state import why_edits_are_late
-from deadletter.aws.table import DynamoDBTable, stored_number
+from deadletter.aws.table import absent, at_least, at_most, is_number, stored_number
 from deadletter.contract import SHARED_ROW, Partition
 from deadletter.message.queue import QueueUnavailable
 from deadletter.watch.shared_look import MAPPING_EVERY, TURN, SharedLook
@@ -82,13 +83,10 @@ class AppLook:
             self._table.change(
                 _KEY,
                 {"turn_ends": stored_number(now + TURN)},
-                condition="attribute_not_exists(turn_ends) OR turn_ends <= :now"
-                " OR turn_ends >= :far OR NOT attribute_type(turn_ends, :number)",
-                values={
-                    ":now": stored_number(now),
-                    ":far": stored_number(now + 2 * TURN),
-                    ":number": "N",
-                },
+                when=absent("turn_ends")
+                | at_most("turn_ends", stored_number(now))
+                | at_least("turn_ends", stored_number(now + 2 * TURN))
+                | ~is_number("turn_ends"),
             )
         except AWS_ERRORS as error:
             if condition_failed(error):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.own_rows import NO_GROUP
-from deadletter.aws.table import DynamoDBTable
 from deadletter.contract import EDITED, Partition, body_object
 from deadletter.redrive.orphans import OrphansUnavailable, StoredBody
 

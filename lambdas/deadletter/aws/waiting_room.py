@@ -12,6 +12,7 @@ from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable, plain
 from deadletter.aws.errors import (
     AWS_ERRORS,
     MALFORMED,
@@ -34,11 +35,16 @@ from deadletter.aws.own_rows import (
 from deadletter.aws.table import (
     PARTITION,
     SORT,
-    DynamoDBTable,
+    Change,
+    Condition,
     Key,
+    above,
+    absent,
+    at_most,
+    begins,
+    equals,
     parts,
-    plain,
-    stored,
+    present,
     stored_number,
 )
 from deadletter.contract import (
@@ -82,7 +88,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
-    from deadletter.aws.returning_letters import Change, ReturningLetters
+    from deadletter.aws.returning_letters import ReturningLetters
 
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 # Without permission to list the bucket, S3 answers AccessDenied for a missing key.
@@ -103,7 +109,7 @@ _PLACE = "waiting room"
 """The place that the room's confirmations name."""
 
 _SHARD_NAMES = frozenset(map(str, range(SHARDS)))
-_EXISTS = f"attribute_exists({PARTITION})"
+_EXISTS = present(PARTITION)
 _CLOSED = "a message came back to a run that does not wait for it any more"
 
 
@@ -124,15 +130,6 @@ class WaitingLetter:
     because: str = ""
     key: Key | None = None
 
-
-_FIGURES = {
-    "ProjectionExpression": ", ".join(f"#{name}" for name in WAITING_FIGURES),
-    "ExpressionAttributeNames": {f"#{name}": name for name in WAITING_FIGURES},
-}
-
-
-# Of the index it filters keys of the table: those of waiting letters begin so.
-_WAITING = "begins_with(pk, :letter) OR begins_with(pk, :group)"
 
 _MOST_FOREIGN = 10
 """Foreign rows of a shard that are named: a person sees from fewer what is going on."""
@@ -161,7 +158,7 @@ class DynamoDBLanes:
 
     def lanes(self) -> Sequence[Lane]:
         try:
-            items = self._table.query("pk = :p", {":p": Partition.LANES.of(self._pipeline)})
+            items = self._table.query(Partition.LANES.of(self._pipeline), lagging=True)
         except _ERRORS as error:
             raise self._unavailable(error) from error
         for item in filter(_is_bad_lane, items):
@@ -177,23 +174,20 @@ class DynamoDBLanes:
 
     def _count_shard(self, lane: str, shard: int) -> int:
         """The number of letters in a shard; the foreign rows in it are noted."""
-        filtered = {"IndexName": LANES.name, "FilterExpression": _WAITING}
-        values = {":lane": self._lane(lane, shard), **self._own_keys}
-        letters, rows = self._table.count("lane = :lane", values, **filtered)
+        partition, own = self._lane(lane, shard), self._own_key
+        letters, rows = self._table.count(partition, index=LANES, keep=own)
         if letters < rows:
-            filtered["FilterExpression"] = f"NOT ({_WAITING})"
-            others = self._table.stored_items("lane = :lane", values, **filtered)
+            others = self._table.stored_items(partition, index=LANES, keep=~own)
             for row in islice(others, _MOST_FOREIGN):
                 self._is_own(plain(row))
         return letters
 
     @property
-    def _own_keys(self) -> Mapping[str, str]:
-        """What the keys of waiting letters begin with: the values of _WAITING."""
-        return {
-            ":letter": Partition.LETTER.of(self._pipeline, ""),
-            ":group": Partition.GROUP.of(self._pipeline, ""),
-        }
+    def _own_key(self) -> Condition:
+        """The condition that the key of a row begins as those of waiting letters do."""
+        kinds = (Partition.LETTER, Partition.GROUP)
+        letter, group = (begins(PARTITION, kind.of(self._pipeline, "")) for kind in kinds)
+        return letter | group
 
     def _is_own(self, row: Mapping[str, Any]) -> bool:
         """Whether the key of a row is that of a waiting letter of the pipeline; notes another."""
@@ -208,21 +202,17 @@ class DynamoDBLanes:
         lane: str,
         shard: int,
         most: int,
-        condition: str = "lane = :lane",
-        values: Mapping[str, Any] = {},
-        **options: Any,
+        due: Condition | None = None,
+        after: Mapping[str, Any] | None = None,
     ) -> Sequence[Mapping[str, Any]]:
         """At most so many entries of a shard in the index, those that are due first."""
-        asked = {"IndexName": LANES.name, **options}
-        values = {":lane": self._lane(lane, shard), **values}
-        rows = self._table.query(condition, values, Limit=most, **asked)
+        asked = {"index": LANES, "after": after}
+        rows = self._table.query(self._lane(lane, shard), due, limit=most, **asked)
         own = [row for row in rows if self._is_own(row)]
         if len(own) == len(rows):
             return own
         # However many foreign rows are due first, letters behind them are found.
-        behind = self._table.stored_items(
-            condition, {**values, **self._own_keys}, FilterExpression=_WAITING, **asked
-        )
+        behind = self._table.stored_items(self._lane(lane, shard), due, keep=self._own_key, **asked)
         return [*islice(filter(self._is_own, map(plain, behind)), most)]
 
     def _note_bad(self, item: Mapping[str, Any]) -> None:
@@ -241,7 +231,7 @@ class DynamoDBLanes:
         """
         keys = [(entry[PARTITION], entry[SORT]) for entry in self._first(lane, most)]
         try:
-            items = self._table.get_many(keys, **({} if bodies else _FIGURES))
+            items = self._table.get_many(keys, only=() if bodies else WAITING_FIGURES)
         except _ERRORS as error:
             raise self._unavailable(error) from error
         found = [items[key] for key in keys if key in items]
@@ -254,7 +244,7 @@ class DynamoDBLanes:
         """
         key = (Partition.LETTER.of(self._pipeline, copy), NO_GROUP)
         try:
-            item = self._table.get_many([key], **_FIGURES).get(key)
+            item = self._table.get_many([key], only=WAITING_FIGURES).get(key)
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return None if item is None else self._seen(item)
@@ -288,6 +278,10 @@ class DynamoDBLanes:
 
     def _lane(self, lane: str, shard: int | None = None) -> str:
         return lane_partition(self._pipeline, lane, shard)
+
+    def _in_lane(self, lane: str) -> Condition:
+        """The condition that a letter is in some shard of a lane."""
+        return begins("lane", f"{self._lane(lane)}|")
 
     def _lane_name(self, partition: str) -> str:
         return partition.removeprefix(lane_partition(self._pipeline, "")).rpartition("|")[0]
@@ -347,8 +341,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         try:
             self._table.delete(
                 (Partition.LANES.of(self._pipeline), lane.name),
-                "touched = :touched",
-                {":touched": int(lane.touched)},
+                equals("touched", int(lane.touched)),
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):
@@ -357,12 +350,12 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def note_review(self, lane: str, before: LaneReview, after: LaneReview) -> None:
         # A review that could not be read is replaced.
         is_first = before == NOT_REVIEWED
+        is_known = _EXISTS & equals("review", _review_text(before))
         try:
             self._table.change(
                 (Partition.LANES.of(self._pipeline), lane),
                 {"review": _review_text(after)},
-                condition=_EXISTS if is_first else f"{_EXISTS} AND review = :known",
-                values={} if is_first else {":known": _review_text(before)},
+                when=_EXISTS if is_first else is_known,
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):
@@ -371,7 +364,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def paid(self, lane: str) -> LanePaid | None:
         try:
             key = (Partition.LANES.of(self._pipeline), lane)
-            item = self._table.get_many([key], ConsistentRead=True).get(key, {})
+            item = self._table.get_many([key]).get(key, {})
         except _ERRORS as error:
             raise self._unavailable(error) from error
         paid = _paid_of(item)
@@ -384,13 +377,12 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         known = None if before is None else _paid_text(before)
         if before is None:
             known = self._bad_paid.pop(lane, None)
-        is_known = "paid = :known" if known is not None else "attribute_not_exists(paid)"
+        is_known = absent("paid") if known is None else equals("paid", known)
         try:
             self._table.change(
                 (Partition.LANES.of(self._pipeline), lane),
                 {"paid": _paid_text(after)},
-                condition=f"{_EXISTS} AND {is_known}",
-                values={} if known is None else {":known": known},
+                when=_EXISTS & is_known,
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):
@@ -410,12 +402,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             raise self._unavailable(error) from error
 
     def _keys_of_group(self, partition: str, lane: str) -> Sequence[Key]:
-        items = self._table.query(
-            "pk = :group",
-            {":group": partition, ":lane": f"{self._lane(lane)}|"},
-            FilterExpression="begins_with(lane, :lane)",
-            ConsistentRead=True,
-        )
+        items = self._table.query(partition, keep=self._in_lane(lane))
         return [(item[PARTITION], item[SORT]) for item in items]
 
     def recall(self, entry: WaitingRoomEntry, due: float) -> bool:
@@ -431,12 +418,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         One that is due already never waits again: a person may just have called it back.
         """
         now = self._clock()
-        condition = "begins_with(lane, :lane)"
-        values: dict[str, str | int] = {":lane": f"{self._lane(lane)}|"}
-        if due > now:
-            condition, values = f"{condition} AND due > :now", {**values, ":now": int(now)}
+        in_lane = self._in_lane(lane)
+        waits = in_lane & above("due", int(now)) if due > now else in_lane
         try:
-            self._table.change(key, {"due": int(due)}, condition=condition, values=values)
+            self._table.change(key, {"due": int(due)}, when=waits)
         except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise
@@ -493,7 +478,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             items = [item for order in orders if (item := self._item(order)) is not None]
             if len(items) < len(orders):
                 raise RoomUnavailable("the bucket does not take the body of a message")
-            self._table.write_together(items, changed)
+            self._table.together(changes=changed, puts=[(item, None) for item in items])
         except _ERRORS as error:
             if not isinstance(error, StillUnprocessed) and cancelled(error):
                 return False
@@ -544,7 +529,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             return False
         change = returning.noted(order, (item[PARTITION], item[SORT]))
         try:
-            self._table.write_together([item], [change])
+            self._table.together(changes=[change], puts=[(item, None)])
         except AWS_ERRORS as error:
             if not cancelled(error):
                 raise
@@ -592,27 +577,20 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     ) -> Sequence[WaitingRoomEntry]:
         # A time that no letter of ours is due at hides none from those who want all of a lane.
         is_any = until >= (FOREVER if is_shut(lane) else END_OF_TIME)
-        behind: dict[str, Any] = {}
+        behind: dict[str, Any] | None = None
         if after is not None and after.due >= FOREVER:
             return []
         if after is not None:
             partition, sort = _read_place(after.place)[0]
-            last = {
+            behind = {
                 PARTITION: partition,
                 SORT: sort,
                 "lane": self._lane(lane, shard),
                 "due": stored_number(after.due),
             }
-            behind = {"ExclusiveStartKey": stored(last)}
         try:
-            items = self._listed(
-                lane,
-                shard,
-                most,
-                "lane = :lane" if is_any else "lane = :lane AND due <= :until",
-                {} if is_any else {":until": int(until)},
-                **behind,
-            )
+            due = None if is_any else at_most("due", int(until))
+            items = self._listed(lane, shard, most, due, behind)
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return [
@@ -676,9 +654,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         prefix = f"{self._lane(lane)}|"
         try:
             # Without their content: it may be megabytes.
-            items = self._table.get_many(
-                self._own_places(places), ProjectionExpression="pk, sk, lane"
-            )
+            only = (PARTITION, SORT, "lane")
+            items = self._table.get_many(self._own_places(places), only=only)
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return {
@@ -730,7 +707,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         try:
             self._register(order.hold.lane)
             if not _is_return(order):
-                self._table.change(key, self._changed(order), condition=_EXISTS)
+                self._table.change(key, self._changed(order), when=_EXISTS)
                 return
             # A letter that was rescued from its queue is judged in here.
             returning = self._returning([order])
@@ -738,7 +715,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 raise RoomUnavailable(_CLOSED)
             changed = self._changed(returning.in_its_shard(order))
             note = returning.noted(order, key)
-            self._table.write_together([], [(key, changed, _EXISTS, {}), note])
+            self._table.together(changes=[Change(key, changed, _EXISTS), note])
         except _ERRORS as error:
             raise self._unavailable(error) from error
 
@@ -773,16 +750,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _last_waiting(self, partition: str) -> Mapping[str, Any] | None:
         """The last letter of a group; its group does not wait for a parked one."""
-        last_first: Mapping[str, Any] = {"ConsistentRead": True, "ScanIndexForward": False}
-        items = self._table.query("pk = :group", {":group": partition}, Limit=1, **last_first)
+        items = self._table.query(partition, backwards=True, limit=1)
         if items and self._is_parked(items[0]):
-            parked = f"{self._lane(PARKED_LANE)}|"
-            items = self._table.query(
-                "pk = :group",
-                {":group": partition, ":parked": parked},
-                FilterExpression="NOT begins_with(lane, :parked)",
-                **last_first,
-            )
+            parked = self._in_lane(PARKED_LANE)
+            items = self._table.query(partition, backwards=True, keep=~parked)
         return items[0] if items else None
 
     def delete(
@@ -959,9 +930,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         wanted = {entry.copy for entry in entries}
         lanes = {self._lane(entry.lane, entry.shard) for entry in entries}
         items: list[dict[str, Any]] = []
-        stored_items = self._table.stored_items(
-            "pk = :g", {":g": partition}, ConsistentRead=True, Limit=max(len(wanted), _FRONT)
-        )
+        stored_items = self._table.stored_items(partition, limit=max(len(wanted), _FRONT))
         for item in filter(self._is_own, map(plain, stored_items)):
             if _copy_of(item) in wanted and item.get("lane") in lanes:
                 items.append(item)

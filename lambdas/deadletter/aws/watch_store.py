@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, NoteRow, ignore, refusal, row_name
 from deadletter.aws.lease import is_bad_lease, memories_by_source
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, stored_number
+from deadletter.aws.table import SORT, stored_number
 from deadletter.contract import WATCH_ROW, Partition
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
@@ -34,9 +35,7 @@ class DynamoDBWatchStore:
 
     def read(self) -> tuple[WatchRow | None, Mapping[str, SourceMemory]]:
         try:
-            items = self._table.query(
-                f"{PARTITION} = :p", {":p": self._partition}, ConsistentRead=True
-            )
+            items = self._table.query(self._partition)
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
         by_source = {item[SORT]: item for item in items}

@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 
 from console.cli import progress
 from console.cli.exit import Exit
+from deadletter.aws.dynamodb import plain
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.table import plain
 from deadletter.circuit.state import State
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, moved_to
 

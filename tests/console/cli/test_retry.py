@@ -14,8 +14,8 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations import edits
+from deadletter.aws.dynamodb import plain
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.table import plain
 from deadletter.circuit.state import State
 from deadletter.contract import run_lane
 from deadletter.message.letter import Attribute, Letter

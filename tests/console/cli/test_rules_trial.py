@@ -200,7 +200,7 @@ def test_a_refused_read_of_the_failure_records_is_a_sentence_about_aws(
     def refused(*_: Any, **__: Any) -> Any:
         raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "BatchGetItem")
 
-    monkeypatch.setattr("deadletter.aws.table.DynamoDBTable.get_many", refused)
+    monkeypatch.setattr("deadletter.aws.dynamodb.DynamoDBTable.get_many", refused)
     done = typed(dlq, f"test {OF_A} --look", ends=Exit.UNREACHABLE)
     assert "AWS refuses BatchGetItem" in done.stderr
 

@@ -18,11 +18,11 @@ from deadletter.testing.fakes.attribute_values import (
 from deadletter.testing.fakes.dynamodb_table import FakeIndex, FakeTable, KeySchema, Spot, StoredRow
 from deadletter.testing.fakes.errors import malformed
 from deadletter.testing.fakes.expressions import (
-    Condition,
     ConditionComparison,
     Expression,
     Names,
     Projection,
+    Requirement,
     Update,
     condition,
     key_condition,
@@ -59,7 +59,7 @@ class Clauses:
 
     def understood(
         self, changes: Update | None = None
-    ) -> tuple[Condition | None, Mapping[str, Value], bool]:
+    ) -> tuple[Requirement | None, Mapping[str, Value], bool]:
         """The condition, the values of all expressions, whether a failure shows the item."""
         check_choice(self.on_failure, "ReturnValuesOnConditionCheckFailure", ("NONE", "ALL_OLD"))
         holds = None
@@ -76,7 +76,7 @@ class Write:
 
     table: FakeTable
     spot: Spot
-    condition: Condition | None
+    condition: Requirement | None
     values: Mapping[str, Value]
     shows_old: bool
     put: StoredRow | None = None
@@ -202,7 +202,7 @@ class View:
     ) -> None:
         self.table = table
         self.index = index
-        self.filter: Condition | None = None
+        self.filter: Requirement | None = None
         self.shown: Projection | None = None
         self.expressions: tuple[Expression, ...] = ()
         if filter_text is not ABSENT:
@@ -345,7 +345,7 @@ def check_choice(value: str, parameter: str, choices: Sequence[str]) -> None:
         raise ValidationError(f"{parameter} is one of {', '.join(choices)}")
 
 
-def _condition(kind: str, text: object, names: object) -> Condition:
+def _condition(kind: str, text: object, names: object) -> Requirement:
     return condition(kind, _text(text, kind), _names(names))
 
 

@@ -102,7 +102,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition(Expression):
+class Requirement(Expression):
     """A condition or a filter; `holds` of an item that doesn't exist gets an empty one."""
 
     holds: Test
@@ -188,11 +188,11 @@ class Update(Expression):
 
 
 @lru_cache(4096)
-def condition(kind: str, text: str, names: Names) -> Condition:
+def condition(kind: str, text: str, names: Names) -> Requirement:
     """Parse a ConditionExpression or a FilterExpression; `kind` says which, for the message."""
     parser = _Parser(kind, text, names)
     tree = parser.whole(parser.disjunction)
-    return Condition(*parser.placeholders(), _test(tree), frozenset(parser.attributes))
+    return Requirement(*parser.placeholders(), _test(tree), frozenset(parser.attributes))
 
 
 @lru_cache(4096)

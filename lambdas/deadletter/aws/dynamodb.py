@@ -1,0 +1,481 @@
+"""Tables in DynamoDB, and its own form of values, conditions and changes: written here alone.
+
+boto3 has a converter and values of conditions too. The one walks through a value type by type and
+looks each one's method up by name, which takes half of the time in which a page of rows is read;
+the other's module brings the whole of boto3 into a function that needs botocore alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from decimal import Clamped, Context, Decimal, Inexact, Overflow, Rounded, Underflow
+from functools import lru_cache, partial
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from deadletter.aws.errors import StillUnprocessed, condition_failed
+from deadletter.aws.table import (
+    Change,
+    Compared,
+    Condition,
+    Joined,
+    Key,
+    Opposite,
+    OrElse,
+    Path,
+    Shown,
+    equals,
+    parts,
+)
+from deadletter.contract import LETTERS, Index, Table
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# DynamoDB's numbers have 38 digits. What does not fit is an error, and is not rounded.
+_NUMBERS = Context(
+    prec=38, Emin=-128, Emax=126, traps=[Clamped, Overflow, Inexact, Rounded, Underflow]
+)
+_DIGITS = 38
+_MOST_DIGITS = 10**_DIGITS
+_LONG = Context(prec=200, traps=[Inexact])
+
+
+def stored(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain data as DynamoDB attribute values. Raises TypeError for what has none."""
+    return {name: _value(value) for name, value in item.items()}
+
+
+def plain(item: Mapping[str, Any]) -> dict[str, Any]:
+    """DynamoDB attribute values as plain data; numbers are Decimal, binaries bytes."""
+    plain_item = {}
+    for name, value in item.items():
+        # Most values are texts and numbers: they are not worth a call each.
+        kind = next(iter(value), None)
+        if kind == "S":
+            plain_item[name] = value["S"]
+        elif kind == "N":
+            plain_item[name] = Decimal(value["N"])
+        else:
+            plain_item[name] = _plain_value(value)
+    return plain_item
+
+
+def _plain_value(value: Mapping[str, Any]) -> Any:
+    for kind, content in value.items():
+        return content if kind == "S" else _READ[kind](content)
+    raise TypeError("a value without a type")
+
+
+def _value(value: Any) -> dict[str, Any]:
+    kind = type(value)
+    if kind is str:
+        return {"S": value}
+    if kind is int:
+        return {"N": _number(value)}
+    match value:
+        case None:
+            return {"NULL": True}
+        case bool():
+            return {"BOOL": value}
+        case int() | Decimal():
+            return {"N": _number(value)}
+        # One of an enumeration is a text too.
+        case str():
+            return {"S": value}
+        case bytes() | bytearray():
+            return {"B": value}
+        case Mapping():
+            return {"M": stored(value)}
+        case list() | tuple():
+            return {"L": [_value(each) for each in value]}
+        case Set():
+            return _set(value)
+    raise TypeError(f"{kind.__name__} has no attribute value in DynamoDB")
+
+
+def _number(value: int | Decimal) -> str:
+    if type(value) is int and -_MOST_DIGITS < value < _MOST_DIGITS:
+        return str(value)
+    number = Decimal(value)
+    if number.adjusted() >= _DIGITS:
+        # As DynamoDB shows a large number, with all its zeros.
+        number = number.normalize(_LONG)
+    number = _NUMBERS.create_decimal(number)
+    if not number.is_finite():
+        raise TypeError("DynamoDB has neither infinity nor NaN")
+    return str(number)
+
+
+def _set(values: Set[Any]) -> dict[str, Any]:
+    """A set, whose values have one type."""
+    typed = [_value(value) for value in values]
+    kinds = {kind for each in typed for kind in each}
+    if len(kinds) != 1 or not kinds <= {"S", "N", "B"}:
+        raise TypeError("a set in DynamoDB has texts, numbers or binaries, and at least one")
+    [kind] = kinds
+    return {f"{kind}S": [each[kind] for each in typed]}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _list(values: list[dict[str, Any]]) -> list[Any]:
+    return [*map(_plain_value, values)]
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "S": _same,
+    "N": Decimal,
+    "B": bytes,
+    "BOOL": _same,
+    "NULL": lambda _: None,
+    "M": plain,
+    "L": _list,
+    "SS": set,
+    "NS": lambda values: set(map(Decimal, values)),
+    "BS": lambda values: set(map(bytes, values)),
+}
+
+
+_MOST_SHAPES = 256
+"""Texts that are kept. Most requests differ in their values alone, or in a time in a name."""
+
+_INFIX = frozenset({"=", "<>", "<", "<=", ">", ">="})
+
+
+def written(
+    sets: Mapping[str, Any] = {},
+    *,
+    adds: Mapping[str, Any] = {},
+    removes: Sequence[str] = (),
+    when: Condition | None = None,
+    key: Condition | None = None,
+    keep: Condition | None = None,
+    only: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The arguments of a request that changes attributes, and of what bounds it.
+
+    `when` is the condition of a write, and a row that does not meet it is asked for; `key` is that
+    of a query and `keep` its filter; `only` are the attributes that are asked for.
+    """
+    values: list[Any] = []
+    assigned = []
+    for name, value in sets.items():
+        is_or_else = isinstance(value, OrElse)
+        values.append(value.value if is_or_else else value)
+        assigned.append((name, value.name if is_or_else else ""))
+    values += adds.values()
+    texts, names = _texts(
+        (tuple(assigned), tuple(adds), tuple(removes)),
+        (_shape(when, values), _shape(key, values), _shape(keep, values)),
+        tuple(only),
+    )
+    arguments: dict[str, Any] = dict(texts)
+    # DynamoDB refuses each of them when it is empty.
+    if names:
+        arguments["ExpressionAttributeNames"] = dict(names)
+    if values:
+        places = map(":v{}".format, range(len(values)))
+        arguments["ExpressionAttributeValues"] = dict(zip(places, map(_value, values), strict=True))
+    if when is not None:
+        arguments["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    return arguments
+
+
+def _shape(condition: Condition | None, values: list[Any]) -> Any:
+    """A condition without its values, which are added to `values` in its order."""
+    match condition:
+        case Compared(sign, path, of):
+            values += of
+            return sign, path, len(of)
+        case Joined(word, parts):
+            return word, *map(partial(_shape, values=values), parts)
+        case Opposite(inner):
+            return "NOT", _shape(inner, values)
+    return None
+
+
+@lru_cache(_MOST_SHAPES)
+def _texts(
+    changed: tuple[Any, Any, Any], conditions: tuple[Any, Any, Any], only: tuple[str, ...]
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The expressions of a shape by their arguments, and the names that stand in them."""
+    writer = _Writer()
+    sets, adds, removes = changed
+    clauses: dict[str, list[str]] = {"SET": [], "ADD": [], "REMOVE": []}
+    for name, or_else in sets:
+        place, value = writer.place(name), next(writer.values)
+        value = f"if_not_exists({writer.place(or_else)}, {value})" if or_else else value
+        clauses["SET"].append(f"{place} = {value}")
+    for name in adds:
+        clauses["ADD"].append(f"{writer.place(name)} {next(writer.values)}")
+    clauses["REMOVE"] += map(writer.place, removes)
+    texts: dict[str, str] = {}
+    for word, clause in clauses.items():
+        if clause:
+            before = f"{texts[_UPDATE]} " if _UPDATE in texts else ""
+            texts[_UPDATE] = f"{before}{word} {', '.join(clause)}"
+    for argument, shape in zip(_CONDITIONS, conditions, strict=True):
+        if shape:
+            texts[argument] = writer.condition(shape)
+    if only:
+        texts["ProjectionExpression"] = ", ".join(map(writer.place, only))
+    return texts, writer.names
+
+
+_UPDATE = "UpdateExpression"
+_CONDITIONS = ("ConditionExpression", "KeyConditionExpression", "FilterExpression")
+
+
+class _Writer:
+    """Writes expressions of one request, in which each name and each value has a placeholder.
+
+    So an attribute may have any name: DynamoDB reserves hundreds, such as `ttl` and `status`.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        self.values = map(":v{}".format, count())
+
+    def place(self, path: Path) -> str:
+        if isinstance(path, tuple):
+            return ".".join(map(self.place, path))
+        place = self._places.setdefault(path, f"#n{len(self._places)}")
+        self.names[place] = path
+        return place
+
+    def condition(self, shape: Any) -> str:
+        word, *parts = shape
+        if word in ("AND", "OR"):
+            return f"({f' {word} '.join(map(self.condition, parts))})"
+        if word == "NOT":
+            return f"NOT {self.condition(parts[0])}"
+        place, values = self.place(parts[0]), [*islice(self.values, parts[1])]
+        if word in _INFIX:
+            return f"{place} {word} {values[0]}"
+        if word == "BETWEEN":
+            return f"{place} BETWEEN {values[0]} AND {values[1]}"
+        if word == "IN":
+            return f"{place} IN ({', '.join(values)})"
+        return f"{word}({', '.join([place, *values])})"
+
+
+MOST_TRIES = 5
+"""Requests for one batch, the first among them, before its unprocessed rest is given up."""
+
+
+def conflicting_item(error: ClientError | BotoCoreError) -> dict[str, Any] | None:
+    """The item that did not meet a write's condition; None if the write failed otherwise.
+
+    Empty if there is no item, or if the write did not ask for it by
+    ReturnValuesOnConditionCheckFailure.
+    """
+    if not isinstance(error, ClientError) or not condition_failed(error):
+        return None
+    item: Any = error.response.get("Item") or {}
+    return plain(item)
+
+
+def _answers(
+    call: Callable[..., dict[str, Any]], request: Mapping[str, Any], unprocessed: str
+) -> list[dict[str, Any]]:
+    """The answers to a batch and to its unprocessed rest, which is requested until it is empty.
+
+    Raises StillUnprocessed after MOST_TRIES requests.
+    """
+    answers: list[dict[str, Any]] = []
+    for _ in range(MOST_TRIES):
+        answers.append(call(RequestItems=request))
+        request = answers[-1].get(unprocessed) or {}
+        if not request:
+            return answers
+    raise StillUnprocessed(", ".join(request))
+
+
+class DynamoDBTable:
+    """One table with the keys of `keys`. Raises what boto3 raises, and StillUnprocessed.
+
+    Reads are consistent, but for those that may be `lagging` and those of an index. `only` are the
+    attributes that a read asks for; without, it is all of them.
+    """
+
+    def __init__(self, client: DynamoDBClient, name: str, keys: Table = LETTERS) -> None:
+        self._client: Any = client
+        self._name = name
+        self._keys = keys
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def get(self, key: Key, *, lagging: bool = False) -> dict[str, Any] | None:
+        """One row; None if it is missing. Needs permission for GetItem."""
+        asked = {} if lagging else {"ConsistentRead": True}
+        answer = self._client.get_item(TableName=self._name, Key=self._key(key), **asked)
+        return plain(answer["Item"]) if "Item" in answer else None
+
+    def get_many(
+        self, keys: Sequence[Key], *, only: Sequence[str] = (), lagging: bool = False
+    ) -> dict[Key, dict[str, Any]]:
+        """The rows that exist. Needs permission for BatchGetItem."""
+        partition, sort, _ = self._keys
+        rows: dict[Key, dict[str, Any]] = {}
+        for part in parts(sorted(set(keys)), 100):
+            wanted = {"Keys": [*map(self._key, part)], "ConsistentRead": not lagging}
+            request = {self._name: {**wanted, **written(only=only)}}
+            for answer in _answers(self._client.batch_get_item, request, "UnprocessedKeys"):
+                for row in map(plain, answer.get("Responses", {}).get(self._name, [])):
+                    rows[row[partition], row[sort]] = row
+        return rows
+
+    def put(self, item: Mapping[str, Any], when: Condition | None = None) -> None:
+        """Put one row if the condition holds; `conflicting_item` gives the one that did not."""
+        self._client.put_item(TableName=self._name, Item=stored(item), **written(when=when))
+
+    def change(
+        self,
+        key: Key,
+        sets: Mapping[str, Any],
+        *,
+        adds: Mapping[str, Any] = {},
+        removes: Sequence[str] = (),
+        when: Condition | None = None,
+        shown: Shown = "",
+    ) -> dict[str, Any]:
+        """Change attributes of one row as `Change` describes. Returns what is to be `shown`."""
+        answer = self._client.update_item(
+            TableName=self._name,
+            Key=self._key(key),
+            **written(sets, adds=adds, removes=removes, when=when),
+            **({"ReturnValues": shown} if shown else {}),
+        )
+        return plain(answer.get("Attributes", {}))
+
+    def delete(self, key: Key, when: Condition | None = None) -> None:
+        """Delete one row if the condition holds."""
+        self._client.delete_item(TableName=self._name, Key=self._key(key), **written(when=when))
+
+    def write_many(
+        self, puts: Sequence[Mapping[str, Any]] = (), deletes: Sequence[Key] = ()
+    ) -> None:
+        """Put and delete rows, unconditionally and in no particular order."""
+        requests = [{"PutRequest": {"Item": stored(item)}} for item in puts]
+        requests += [{"DeleteRequest": {"Key": self._key(key)}} for key in deletes]
+        for part in parts(requests, 25):
+            request = {self._name: list(part)}
+            _answers(self._client.batch_write_item, request, "UnprocessedItems")
+
+    def together(
+        self,
+        *,
+        checks: Sequence[tuple[Key, Condition]] = (),
+        changes: Sequence[Change] = (),
+        puts: Sequence[tuple[Mapping[str, Any], Condition | None]] = (),
+        deletes: Sequence[tuple[Key, Condition]] = (),
+    ) -> None:
+        """Make up to a hundred writes, all if each one's condition holds, or none.
+
+        `cancelled` recognizes that a condition did not hold, or that another was under way.
+        """
+        requests: list[tuple[str, dict[str, Any]]] = [
+            ("ConditionCheck", {"Key": self._key(key), **written(when=when)})
+            for key, when in checks
+        ]
+        for key, sets, when, adds, removes in changes:
+            change = written(sets, adds=adds, removes=removes, when=when)
+            requests.append(("Update", {"Key": self._key(key), **change}))
+        requests += [("Put", {"Item": stored(item), **written(when=when)}) for item, when in puts]
+        requests += [
+            ("Delete", {"Key": self._key(key), **written(when=when)}) for key, when in deletes
+        ]
+        self._client.transact_write_items(
+            TransactItems=[{kind: {"TableName": self._name, **each}} for kind, each in requests]
+        )
+
+    def query(
+        self, partition: str, sort: Condition | None = None, **options: Any
+    ) -> list[dict[str, Any]]:
+        """All rows of a partition that meet a condition on the sort key, in its order.
+
+        `options` are those of `page`; with a `limit` no more rows than that.
+        """
+        limit = options.get("limit")
+        items: list[dict[str, Any]] = []
+        for page in self._pages(partition, sort, **options):
+            items.extend(map(plain, page.get("Items", [])))
+            if limit is not None and len(items) >= limit:
+                break
+        return items[:limit]
+
+    def stored_items(
+        self, partition: str, sort: Condition | None = None, **options: Any
+    ) -> Iterator[dict[str, Any]]:
+        """The same as DynamoDB sends them, for callers that read thousands; `limit` is a page's."""
+        for page in self._pages(partition, sort, **options):
+            yield from page.get("Items", [])
+
+    def count(
+        self, partition: str, sort: Condition | None = None, **options: Any
+    ) -> tuple[int, int]:
+        """The number of rows that `query` finds, and of those that it finds without `keep`."""
+        pages = [*self._pages(partition, sort, Select="COUNT", **options)]
+        return sum(int(page["Count"]) for page in pages), sum(
+            int(page["ScannedCount"]) for page in pages
+        )
+
+    def page(
+        self, partition: str, sort: Condition | None = None, **options: Any
+    ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """The rows of one answer, and where the next one begins: `after`; None at the end.
+
+        index      the index that is read, which lags
+        keep       the condition on the rows that are shown; others are read all the same
+        backwards  the last row first
+        limit      the rows that are read
+        after      the key of the last row before, with that of the index
+        """
+        page = next(self._pages(partition, sort, **options))
+        last = page.get("LastEvaluatedKey")
+        return [*map(plain, page.get("Items", []))], plain(last) if last else None
+
+    def _pages(
+        self,
+        partition: str,
+        sort: Condition | None = None,
+        *,
+        index: Index | None = None,
+        keep: Condition | None = None,
+        only: Sequence[str] = (),
+        lagging: bool = False,
+        backwards: bool = False,
+        limit: int | None = None,
+        after: Mapping[str, Any] | None = None,
+        **asked: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """Each answer to a query, to the last page."""
+        key = equals((index or self._keys).partition, partition)
+        asked |= written(key=key if sort is None else key & sort, keep=keep, only=only)
+        if index is not None:
+            asked["IndexName"] = index.name
+        elif not lagging:
+            asked["ConsistentRead"] = True
+        if backwards:
+            asked["ScanIndexForward"] = False
+        if limit is not None:
+            asked["Limit"] = limit
+        if after is not None:
+            asked["ExclusiveStartKey"] = stored(after)
+        while True:
+            answer = self._client.query(TableName=self._name, **asked)
+            yield answer
+            if not answer.get("LastEvaluatedKey"):
+                return
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def _key(self, key: Key) -> dict[str, Any]:
+        return {self._keys.partition: {"S": key[0]}, self._keys.sort: {"S": key[1]}}
