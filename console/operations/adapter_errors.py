@@ -23,13 +23,12 @@ def aws_errors() -> Iterator[None]:
             if isinstance(cause, AWS_ERRORS):
                 raise cause from error
             cause = cause.__cause__
-        why = str(error) or "a DynamoDB table is throttling"
-        raise Problem(f"Try again: {why}.", Cause.UNREACHABLE) from error
+        raise Problem(f"Try again: {error}.", Cause.UNREACHABLE) from error
 
 
 def _of_adapters() -> tuple[type[Exception], ...]:
     """The errors of the adapters; imported once one is met, for they take a twentieth second."""
-    from deadletter.aws.errors import StillUnprocessed
+    from deadletter.aws.errors import Failed
     from deadletter.circuit.state import CircuitsUnavailable
     from deadletter.failure.causes import CausesUnavailable
     from deadletter.failure.ledger import LedgerUnavailable
@@ -46,6 +45,6 @@ def _of_adapters() -> tuple[type[Exception], ...]:
     return (
         *(CausesUnavailable, CircuitsUnavailable, ClaimsUnavailable, LeaseUnavailable),
         *(LedgerUnavailable, ObjectsUnavailable, ObservedUnavailable, RoomUnavailable),
-        *(RouterUnavailable, RunsUnavailable, BadRunRow, StatusUnavailable, StillUnprocessed),
-        TicketsUnavailable,
+        *(RouterUnavailable, RunsUnavailable, BadRunRow, StatusUnavailable, TicketsUnavailable),
+        Failed,
     )

@@ -12,6 +12,7 @@ from uuid import uuid4
 from deadletter.contract import AUDIT, CHANGES, change_partition
 
 from . import item
+from .adapter_errors import aws_errors
 from .app import App
 from .aws import error_code, explain
 from .problem import Denied, Problem
@@ -121,7 +122,8 @@ class RecordedChange:
         }
         table = DynamoDBTable(self._session.aws.dynamodb, self._app.audit_table, AUDIT)
         # Written once: rows are added, and never replaced.
-        table.put(item.exact(row), absent(AUDIT.partition))
+        with aws_errors():
+            table.put(item.exact(row), absent(AUDIT.partition))
 
 
 def _kept(facts: Facts | None) -> Facts | None:

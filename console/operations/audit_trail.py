@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from deadletter.contract import AUDIT, CHANGES, EVERY_PIPELINE
 
 from . import item
+from .adapter_errors import aws_errors
 from .answer import Answer
 from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
 from .aws import side_by_side
@@ -203,7 +204,10 @@ def _rows(client: DynamoDBClient, table: str, pipeline: str, question: AuditQues
     happening = between(str(CHANGES.sort), since, until)
     of_audit, last = DynamoDBTable(client, table, AUDIT), None
     while True:
-        page, last = of_audit.page(pipeline, happening, index=CHANGES, backwards=True, after=last)
+        with aws_errors():
+            page, last = of_audit.page(
+                pipeline, happening, index=CHANGES, backwards=True, after=last
+            )
         rows += map(item.jsonable, page)
         if last is None:
             return _Rows(rows)

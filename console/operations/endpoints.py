@@ -21,10 +21,10 @@ from deadletter.webhook.endpoint_edit import edit_facts
 from deadletter.webhook.url_guard import UrlRefused, public_part, read_url
 
 from . import endpoint_check, item
+from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App
 from .audit import IntendedChange, recorded
-from .aws import error_code
 from .endpoint_check import EVENT_TYPE, EndpointCheck, UrlPolicy
 from .problem import Cause, Problem
 from .session import Session
@@ -85,20 +85,18 @@ class EndpointTable:
     def __init__(self, dynamodb: DynamoDBClient, name: str) -> None:
         from deadletter.aws.dynamodb import DynamoDBTable
 
-        self._dynamodb = dynamodb
         self._table = DynamoDBTable(dynamodb, name, ENDPOINTS)
 
     def read(self) -> Sequence[EndpointRow]:
         """All endpoints, by tenant and name."""
-        from deadletter.aws.dynamodb import plain
-
-        pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table.name)
-        rows = [_row(plain(raw)) for page in pages for raw in page["Items"]]
+        with aws_errors():
+            rows = [*map(_row, self._table.scan(lagging=True))]
         return sorted(rows, key=lambda row: (row.columns["tenant"], row.columns["endpoint"]))
 
     def find(self, endpoint_id: str) -> EndpointRow | None:
         """An endpoint; None if it is missing."""
-        found = self._table.get(_place(endpoint_id))
+        with aws_errors():
+            found = self._table.get(_place(endpoint_id))
         return None if found is None else _row(found)
 
     def add(self, endpoint_id: str, columns: Mapping[str, Any]) -> None:
@@ -128,14 +126,13 @@ class EndpointTable:
 @contextmanager
 def _or_else(says: str) -> Iterator[None]:
     """A Problem that says this if the row is not as a write wants it."""
-    from botocore.exceptions import ClientError
+    from deadletter.aws.errors import Conflict
 
     try:
-        yield
-    except ClientError as error:
-        if error_code(error) != "ConditionalCheckFailedException":
-            raise
-        raise Problem(says, Cause.FAILED) from error
+        with aws_errors():
+            yield
+    except Conflict as conflict:
+        raise Problem(says, Cause.FAILED) from conflict
 
 
 def _row(found: Mapping[str, Any]) -> EndpointRow:

@@ -80,10 +80,9 @@ def known(session: Session, app: App, name: str, names: Sequence[str]) -> Known:
     def rows(
         table: str, keys: Sequence[tuple[str, str]], *columns: str, of: Table = LETTERS
     ) -> Callable[[], Any]:
+        @aws_errors()
         def read() -> Any:
-            with aws_errors():
-                rows = DynamoDBTable(client, table, of).get_many(keys, only=columns)
-                return list(rows.values())
+            return DynamoDBTable(client, table, of).get_many(keys, only=columns).values()
 
         return read
 

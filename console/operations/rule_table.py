@@ -16,9 +16,10 @@ from deadletter.rules.rulebook import RuleBook, read_rules
 from deadletter.settings.pipeline import Pipeline
 
 from . import deployed, item
+from .adapter_errors import aws_errors
 from .app import App
 from .audit import IntendedChange, recorded
-from .aws import Aws, error_code
+from .aws import Aws
 from .problem import Cause, Problem
 from .reason import MAX_REASON
 from .session import Session
@@ -114,25 +115,20 @@ class RuleTable:
     def __init__(self, dynamodb: DynamoDBClient, name: str) -> None:
         from deadletter.aws.dynamodb import DynamoDBTable
 
-        self._dynamodb = dynamodb
         self._table = DynamoDBTable(dynamodb, name, RULES)
 
     def read(self) -> Sequence[StoredRule]:
         """All rules, also those of unknown pipelines, by pipeline and id."""
-        from deadletter.aws.dynamodb import plain
-
-        pages = self._dynamodb.get_paginator("scan").paginate(
-            TableName=self._table.name, ConsistentRead=True
-        )
-        rules = (StoredRule.of(plain(raw)) for page in pages for raw in page["Items"])
-        return sorted(rules, key=lambda rule: rule.key)
+        with aws_errors():
+            return sorted(map(StoredRule.of, self._table.scan()), key=lambda rule: rule.key)
 
     def of_id(self, rule_id: str, keys: Sequence[str]) -> Sequence[StoredRule]:
         """The rules with this id under these keys: pipelines, or `*`. Reads no other rule."""
         from deadletter.aws.table import equals
 
         is_it = equals(RULES.sort, rule_id)
-        rows = (row for key in dict.fromkeys(keys) for row in self._table.query(key, is_it))
+        with aws_errors():
+            rows = [row for key in dict.fromkeys(keys) for row in self._table.query(key, is_it)]
         return [*map(StoredRule.of, rows)]
 
     def write(
@@ -142,22 +138,20 @@ class RuleTable:
 
         One that `disables` a rule is also made if the rule has changed, but not if it is gone.
         """
-        from botocore.exceptions import ClientError
-
+        from deadletter.aws.errors import Conflict
         from deadletter.aws.table import absent, present
 
         is_same = absent(RULES.sort) if over is None else _unchanged(over, change.after or {})
         try:
-            if change.after is None:
-                self._table.delete(change.key, is_same)
-            elif disables:
-                columns = {"enabled": False, "reason": change.after["reason"]}
-                self._table.change(change.key, item.exact(columns), when=present(RULES.sort))
-            else:
-                self._table.put(item.exact(_typed(change.after)), is_same)
-        except ClientError as error:
-            if error_code(error) != "ConditionalCheckFailedException":
-                raise
+            with aws_errors():
+                if change.after is None:
+                    self._table.delete(change.key, is_same)
+                elif disables:
+                    columns = {"enabled": False, "reason": change.after["reason"]}
+                    self._table.change(change.key, item.exact(columns), when=present(RULES.sort))
+                else:
+                    self._table.put(item.exact(_typed(change.after)), is_same)
+        except Conflict:
             return False
         return True
 

@@ -34,7 +34,7 @@ HIDDEN_SECONDS = 300
 POLL_SECONDS = 1
 
 
-class NotSent(Exception):
+class NotPublished(Exception):
     """SQS refused an event; the message says which and why."""
 
 
@@ -83,7 +83,7 @@ class DemoPipeline:
     def send(self, events: Sequence[Event]) -> Mapping[str, Event]:
         """Send *events* to the main queue; returns them by their MessageIds.
 
-        Raises NotSent.
+        Raises NotPublished.
         """
         sent: dict[str, Event] = {}
         for batch in batches(events):
@@ -92,7 +92,7 @@ class DemoPipeline:
                 Entries=[entry(place, event) for place, event in enumerate(batch)],
             )
             if failed := answer.get("Failed"):
-                raise NotSent(f"{batch[int(failed[0]['Id'])].event_id}: {failed[0]['Code']}")
+                raise NotPublished(f"{batch[int(failed[0]['Id'])].event_id}: {failed[0]['Code']}")
             sent |= {entry["MessageId"]: batch[int(entry["Id"])] for entry in answer["Successful"]}
         return sent
 

@@ -106,7 +106,7 @@ class Refusing:
 def test_lambda_begins_again_with_the_change_that_could_not_be_kept() -> None:
     changes = [record(None, ROW, "1"), record(ROW, None, "2"), record(None, ROW, "3")]
     kept = history(Refusing()).keep(changes)
-    assert kept == CheckedBatch((), "2", "the audit table: ThrottlingException")
+    assert kept == CheckedBatch((), "2", "ThrottlingException for dynamodb:PutItem on audit")
 
 
 class Rules:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
-from deadletter.aws.errors import cancelled, is_throttle, surely_refused
+from deadletter.aws.errors import is_throttle, surely_refused
 from tests.each_row import each_row
 
 
@@ -73,9 +73,3 @@ def test_a_throttled_call_may_succeed_later(code: str) -> None:
 )
 def test_any_other_error_is_no_throttle(error: Any) -> None:
     assert not is_throttle(error)
-
-
-def test_only_a_cancelled_transaction_has_changed_nothing() -> None:
-    assert cancelled(named("TransactionCanceledException"))
-    assert not cancelled(named("TransactionInProgressException"))
-    assert not cancelled(ReadTimeoutError(endpoint_url="dynamodb"))

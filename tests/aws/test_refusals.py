@@ -13,7 +13,7 @@ from botocore.exceptions import ReadTimeoutError
 from botocore.response import StreamingBody
 
 from deadletter.aws.breaker import DynamoDBBreaker
-from deadletter.aws.errors import StillUnprocessed, refusal
+from deadletter.aws.errors import refusal
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
@@ -172,7 +172,6 @@ def test_a_queue_notes_refusals_that_raise_no_error() -> None:
 def test_an_answer_that_does_not_come_names_the_service() -> None:
     late = ReadTimeoutError(endpoint_url="https://dynamodb?X-Amz-Signature=secret")
     assert refusal(late, "dynamodb", "letters") == "ReadTimeoutError for dynamodb on letters"
-    assert refusal(StillUnprocessed(), "dynamodb", "letters") == "throttling by dynamodb on letters"
 
 
 class FailedFunction:

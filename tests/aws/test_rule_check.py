@@ -118,7 +118,7 @@ def test_rules_with_the_same_id_are_found_under_their_keys(aws: Aws) -> None:
     found = namesakes.of("r", ["*", "billing", "orders"])
     assert found == {"*": {**RULE, "pipeline": "*", "priority": 5}, "orders": RULE}
     assert namesakes.of("r", []) == {}
-    with pytest.raises(CheckUnavailable, match="the rules table"):
+    with pytest.raises(CheckUnavailable, match="for dynamodb:BatchGetItem on absent"):
         DynamoDBNamesakes(aws.dynamodb, "absent").of("r", ["*"])
 
 
@@ -136,9 +136,11 @@ def test_as_many_columns_as_are_compared_fit_into_one_condition(aws: Aws) -> Non
 
 def test_a_table_that_is_not_there_is_unavailable_and_not_overtaken(aws: Aws) -> None:
     verdict = RuleVerdict("orders", "r", RULE, (), RuleStatus.VALID, None, "now")
-    with pytest.raises(CheckUnavailable, match="the rules table: ResourceNotFoundException"):
+    with pytest.raises(
+        CheckUnavailable, match="ResourceNotFoundException for dynamodb:UpdateItem on"
+    ):
         DynamoDBVerdicts(aws.dynamodb, "none").write(verdict)
-    with pytest.raises(CheckUnavailable, match="the audit table: ResourceNotFoundException"):
+    with pytest.raises(CheckUnavailable, match="ResourceNotFoundException for dynamodb:PutItem on"):
         DynamoDBHistory(aws.dynamodb, "none", lambda: 0.0, 1.0).keep(CHANGE)
 
 

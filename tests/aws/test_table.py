@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.aws.dynamodb import MOST_TRIES, DynamoDBTable, conflicting_item, plain, stored
-from deadletter.aws.errors import StillUnprocessed
-from deadletter.aws.table import stored_number
+from deadletter.aws.dynamodb import MOST_TRIES, DynamoDBTable, plain, stored
+from deadletter.aws.errors import Conflict, Failed, NotSent, Unknown, ours
+from deadletter.aws.table import absent, stored_number
+from deadletter.failure.ledger import LedgerUnavailable
 
 KEY = {"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}}
 
@@ -44,21 +46,78 @@ def test_a_float_is_stored_as_a_decimal_of_thousandths(
     assert not isinstance(stored_number(value), float)
 
 
-def failed(code: str, **response: Any) -> ClientError:
-    return ClientError({"Error": {"Code": code}, **response}, "PutItem")
+class Refused:
+    """A DynamoDB client whose calls all end with one error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, operation: str) -> Callable[..., dict[str, Any]]:
+        def call(**request: Any) -> dict[str, Any]:
+            raise self._error
+
+        return call
 
 
-def test_a_failed_condition_gives_the_stored_item() -> None:
-    assert conflicting_item(failed("ConditionalCheckFailedException", Item=KEY)) == {
-        "pk": "orders#lease",
-        "sk": "dlq",
-    }
-    assert conflicting_item(failed("ConditionalCheckFailedException")) == {}
+def refused_with(error: Exception) -> Any:
+    """A call of a table whose client gets this error."""
+    client: Any = Refused(error)
+    return partial(DynamoDBTable(client, "letters").put, {"pk": "p", "sk": "s"}, absent("pk"))
 
 
-@pytest.mark.parametrize("error", [failed("Throttling"), ReadTimeoutError(endpoint_url="aws")])
-def test_any_other_error_gives_no_item(error: Any) -> None:
-    assert conflicting_item(error) is None
+def failed(code: str, status: int = 400, retries: int = 0, **response: Any) -> ClientError:
+    metadata = {"HTTPStatusCode": status, "RetryAttempts": retries}
+    answer: Any = {"Error": {"Code": code}, "ResponseMetadata": metadata, **response}
+    return ClientError(answer, "PutItem")
+
+
+def test_a_conflict_names_the_row_that_is_not_as_the_write_wants_it() -> None:
+    not_met = "ConditionalCheckFailedException"
+    with pytest.raises(Conflict) as conflict:
+        refused_with(failed(not_met, Item=KEY))()
+    assert conflict.value.item == {"pk": "orders#lease", "sk": "dlq"}
+    with pytest.raises(Conflict) as conflict:
+        refused_with(failed(not_met))()
+    assert conflict.value.item == {}
+    with pytest.raises(Conflict) as conflict:
+        refused_with(failed("TransactionCanceledException"))()
+    assert conflict.value.item is None
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "why"),
+    [
+        (failed("Throttling"), NotSent, "Throttling for dynamodb:PutItem on letters"),
+        (failed("Throttling", retries=1), Unknown, "Throttling for dynamodb:PutItem on letters"),
+        (failed("InternalError", 500), Unknown, "InternalError for dynamodb:PutItem on letters"),
+        (
+            ReadTimeoutError(endpoint_url="aws"),
+            Unknown,
+            "ReadTimeoutError for dynamodb on letters",
+        ),
+        (
+            failed("TransactionInProgressException"),
+            NotSent,
+            "TransactionInProgressException for dynamodb:PutItem on letters",
+        ),
+    ],
+)
+def test_a_call_was_surely_not_sent_or_its_effect_is_unknown(
+    error: Exception, kind: type[Failed], why: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        refused_with(error)()
+    assert type(raised.value) is kind
+    assert str(raised.value) == why
+
+
+@pytest.mark.parametrize("error", [NotSent("why"), Unknown("why")])
+def test_an_adapter_raises_its_own_error_with_the_words_of_the_call(error: Failed) -> None:
+    with pytest.raises(LedgerUnavailable, match="why"), ours(LedgerUnavailable):
+        raise error
+    of_s3 = ours(LedgerUnavailable, "s3", "bodies")
+    with pytest.raises(LedgerUnavailable, match="Throttling for s3:PutItem on bodies"), of_s3:
+        raise failed("Throttling")
 
 
 def test_the_unprocessed_rest_of_a_batch_is_requested_again() -> None:
@@ -74,10 +133,10 @@ def test_the_unprocessed_rest_of_a_batch_is_requested_again() -> None:
 
 def test_a_batch_that_stays_unprocessed_is_given_up() -> None:
     reads: Any = Client({"UnprocessedKeys": {"letters": {"Keys": [KEY]}}})
-    with pytest.raises(StillUnprocessed, match="letters"):
+    with pytest.raises(Unknown, match="throttling by dynamodb on letters"):
         DynamoDBTable(reads, "letters").get_many([("a", "b")])
     writes: Any = Client({"UnprocessedItems": {"letters": []}})
-    with pytest.raises(StillUnprocessed, match="letters"):
+    with pytest.raises(Unknown, match="throttling by dynamodb on letters"):
         DynamoDBTable(writes, "letters").write_many(deletes=[("a", "b")])
     assert len(reads.requests) == len(writes.requests) == MOST_TRIES
 

@@ -8,6 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 from deadletter.aws import breaker
+from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.errors import Conflict
 from deadletter.aws.table import present
 from deadletter.circuit import transitions
 from deadletter.circuit.state import Permit, State
@@ -71,15 +73,17 @@ def _() -> Iterator[None]:
 
 @bug("its own write that the SDK tried again is taken for another's")
 def _() -> Iterator[None]:
-    def make(conflicting_item: Any) -> Any:
-        def of_another(error: Any) -> Any:
-            """The item that stopped a write, with a token that no write has."""
-            item = conflicting_item(error)
-            return {**item, "token": "another's"} if item else item
+    def make(original: Any) -> Any:
+        def change(*change: Any, **options: Any) -> Any:
+            try:
+                return original(*change, **options)
+            except Conflict as conflict:
+                # The item that stopped the write, with a token that no write has.
+                raise Conflict(conflict.item and {**conflict.item, "token": "another's"}) from None
 
-        return of_another
+        return change
 
-    with replaced(breaker, "conflicting_item", make):
+    with replaced(DynamoDBTable, "change", make):
         yield
 
 

@@ -24,8 +24,7 @@ from deadletter.aws.circuits import (
     fields_of,
     is_troubled,
 )
-from deadletter.aws.dynamodb import conflicting_item
-from deadletter.aws.errors import AWS_ERRORS
+from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import Condition, absent, equals, every, present, stored_number
 from deadletter.circuit.state import (
     Circuit,
@@ -86,6 +85,7 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
             circuit = conflicting
         raise CircuitsUnavailable(f"circuit {circuit.key} changes too often at once")
 
+    @ours(CircuitsUnavailable)
     def _write(self, before: Circuit, after: Circuit) -> Circuit | None:
         """Write a transition. Returns None, or the stored circuit if another writer was first.
 
@@ -106,10 +106,8 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
                     removes=_removes(self._pipeline, before, after),
                     when=_is_still(before, after),
                 )
-        except AWS_ERRORS as error:
-            item = conflicting_item(error)
-            if item is None:
-                raise self.unavailable(error) from error
+        except Conflict as conflict:
+            item = conflict.item
             if not item:
                 return Circuit(before.key)
             return None if item.get("token") == token else circuit_from_item(item)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.errors import ours
 from deadletter.aws.own_rows import FAILURES, ForeignRows, failing_origin, key_of_row
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, above, begins, equals
 from deadletter.contract import CAUSES, Partition, cause_partition
@@ -102,10 +102,8 @@ class DynamoDBCauseEntries:
     ) -> tuple[list[dict[str, Any]], Mapping[str, Any] | None]:
         """The rows of one answer, and the key of the last one if others follow."""
         partition = cause_partition(self._pipeline, shard)
-        try:
+        with ours(LedgerUnavailable):
             return self._table.page(partition, sort, index=CAUSES, **asked)
-        except AWS_ERRORS as error:
-            raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
 
     def _is_own(self, row: Mapping[str, Any], shard: int) -> bool:
         """Whether a row is of the pipeline's ledger and in its own shard; notes another."""
@@ -122,10 +120,8 @@ class DynamoDBCauseEntries:
         DynamoDB reads a row as a whole, whatever is asked of it: the failures cost nothing more.
         """
         keys = [(Partition.LEDGER.of(self._pipeline, origin), FAILURES) for origin in origins]
-        try:
+        with ours(LedgerUnavailable):
             items = self._table.get_many(keys)
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         return {
             entry.origin: replace(entry, failures=row_from_item(item).failures)
             for item in items.values()

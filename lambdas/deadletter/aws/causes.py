@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import Condition, absent, equals
 from deadletter.contract import CAUSES_ROW, CIRCUITS, DAY
 from deadletter.failure.causes import (
@@ -65,10 +65,8 @@ class DynamoDBCauses(CauseCounts):
         self._row = _Row()
 
     def read(self) -> Causes:
-        try:
+        with ours(CausesUnavailable):
             item = self._table.get_many([self._key]).get(self._key)
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise self._unavailable(error) from error
         self._row = _Row() if item is None else _row(item)
         return self._row.causes
 
@@ -114,6 +112,7 @@ class DynamoDBCauses(CauseCounts):
                 return before.causes
         raise CausesUnavailable("the causes change too often at once")
 
+    @ours(CausesUnavailable)
     def _update(
         self,
         totals: Mapping[int, int],
@@ -141,11 +140,8 @@ class DynamoDBCauses(CauseCounts):
                 when=is_same,
                 shown="ALL_NEW",
             )
-        except AWS_ERRORS as error:
-            item = conflicting_item(error)
-            if item is None:
-                raise self._unavailable(error) from error
-            self._row = _row(item)
+        except Conflict as conflict:
+            self._row = _row(conflict.item or {})
             # The SDK repeats a write whose answer was lost: the row may have this write's token.
             return self._row.token == token
         self._row = _row(written)
@@ -156,9 +152,6 @@ class DynamoDBCauses(CauseCounts):
         kept = range(present - BUCKETS + 1, present + BUCKETS)
         known = self._row.causes.totals
         return [f"{TOTAL}{n}" for n in sorted(known) if n not in kept and n not in totals]
-
-    def _unavailable(self, error: Exception) -> CausesUnavailable:
-        return CausesUnavailable(refusal(error, "dynamodb", self._table.name))
 
 
 def to_json(causes: Causes) -> str:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, NoteRow, StillUnprocessed, ignore, refusal, row_name
+from deadletter.aws.errors import NoteRow, ignore, ours, row_name
 from deadletter.aws.table import Key, stored_number
 from deadletter.circuit.state import (
     Circuit,
@@ -113,10 +113,8 @@ class DynamoDBCircuits(Circuits):
 
     def recorded(self, keys: Sequence[str]) -> dict[str, Circuit]:
         """The circuits among these keys that have a record."""
-        try:
+        with ours(CircuitsUnavailable):
             items = self._table.get_many([self.key_of(key) for key in keys])
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise self.unavailable(error) from error
         return self._circuits(items.values())
 
     def _circuits(self, items: Iterable[Mapping[str, Any]]) -> dict[str, Circuit]:
@@ -132,18 +130,14 @@ class DynamoDBCircuits(Circuits):
 
     def keys(self) -> Sequence[str]:
         """The keys of all circuits that have a record. Needs permission for Query."""
-        try:
+        with ours(CircuitsUnavailable):
             items = self._table.query(self._pipeline, only=[SORT], lagging=True)
-        except AWS_ERRORS as error:
-            raise self.unavailable(error) from error
         return [item[SORT] for item in items if item[SORT] not in (CAUSES_ROW, COLLISIONS_ROW)]
 
     def troubled(self) -> Sequence[Circuit]:
         """The circuits that are not closed, have an override, or have a paused consumer."""
-        try:
+        with ours(CircuitsUnavailable):
             items = self._table.query(self._pipeline, index=TROUBLED)
-        except AWS_ERRORS as error:
-            raise self.unavailable(error) from error
         # Another pipeline's circuit may name this one in the index.
         keys = [item[SORT] for item in items if item[PARTITION] == self._pipeline]
         # The index lags behind the items, so they are read.
@@ -151,19 +145,13 @@ class DynamoDBCircuits(Circuits):
 
     def find(self, key: str) -> Circuit:
         """One circuit. Needs permission for GetItem; `read` needs it for BatchGetItem."""
-        try:
+        with ours(CircuitsUnavailable):
             item = self._table.get(self.key_of(key))
-        except AWS_ERRORS as error:
-            raise self.unavailable(error) from error
         return Circuit(key) if item is None else self._circuits([item])[key]
 
     def key_of(self, key: str) -> Key:
         """The primary key of a circuit's item."""
         return (self._pipeline, key)
-
-    def unavailable(self, error: Exception) -> CircuitsUnavailable:
-        """The domain error behind an error of DynamoDB."""
-        return CircuitsUnavailable(refusal(error, "dynamodb", self._table.name))
 
 
 def circuit_from_item(item: Mapping[str, Any]) -> Circuit:

@@ -7,15 +7,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
-from deadletter.aws.errors import (
-    AWS_ERRORS,
-    NoteRow,
-    StillUnprocessed,
-    condition_failed,
-    ignore,
-    row_name,
-)
+from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import (
     PARTITION,
     Condition,
@@ -123,6 +116,7 @@ class DynamoDBClaims:
         uncounted = {} if tried else {"tries": claim.tries - 1}
         return self._change(claim, {"status": _RELEASED, **uncounted}, still_ours & not_done)
 
+    @ours(ClaimsUnavailable)
     def _put(
         self, claim: Claim, key: BusinessKey, now: float
     ) -> tuple[Claim, Mapping[str, Any] | None]:
@@ -159,11 +153,8 @@ class DynamoDBClaims:
                 when=free & (absent("tries") | number),
                 shown="ALL_OLD",
             )
-        except AWS_ERRORS as error:
-            row = conflicting_item(error)
-            if row is None:
-                raise ClaimsUnavailable("the claims gave no answer") from error
-            return claim, self._whole(claim, row, now)
+        except Conflict as conflict:
+            return claim, self._whole(claim, conflict.item or {}, now)
         abandoned_before = before.get("status") == _CLAIMED and before.get("own") != claim.owner
         tries = int(before.get("tries", 0)) + 1
         return replace(claim, taken_over=abandoned_before, tries=tries), None
@@ -185,7 +176,7 @@ class DynamoDBClaims:
                 removes=[name for name in known if name not in whole],
                 when=unchanged(known, _ATTRIBUTES),
             )
-        except AWS_ERRORS as error:
+        except (Failed, Conflict) as error:
             # Another process may have mended it: the next try sees.
             raise ClaimsUnavailable("a row of the claims is malformed") from error
         return whole
@@ -217,14 +208,13 @@ class DynamoDBClaims:
         never_shorter = below("ttl", ttl)
         return self._change(claim, {"ttl": ttl}, same_message & never_shorter)
 
+    @ours(ClaimsUnavailable)
     def _change(self, claim: Claim, sets: Mapping[str, Any], when: Condition) -> bool:
         """Change the row of a claim. Returns False if the row does not meet the condition."""
         try:
             self._table.change((self._partition(claim), _ROW), sets, when=when)
-        except AWS_ERRORS as error:
-            if condition_failed(error):
-                return False
-            raise ClaimsUnavailable("the claims gave no answer") from error
+        except Conflict:
+            return False
         return True
 
     def _partition(self, claim: Claim) -> str:
@@ -255,10 +245,8 @@ def kept_claims(
     Raises ClaimsUnavailable.
     """
     rows = {(Partition.CLAIM.of(*key), _ROW): key for key in keys}
-    try:
+    with ours(ClaimsUnavailable):
         items = DynamoDBTable(client, table).get_many(list(rows), only=CLAIM_FIGURES)
-    except (*AWS_ERRORS, StillUnprocessed) as error:
-        raise ClaimsUnavailable("the claims gave no answer") from error
     # DynamoDB deletes an expired row hours or days later.
     return {
         rows[place]: _kept(item, now)

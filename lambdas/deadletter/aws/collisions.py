@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, condition_failed, refusal
+from deadletter.aws.errors import Conflict, Failed, ours
 from deadletter.aws.table import absent, below, kept, stored_number
 from deadletter.contract import CIRCUITS, COLLISIONS_ROW, MINUTE, ROWS_KEPT
 from deadletter.processing.collisions import (
@@ -37,10 +37,8 @@ class DynamoDBCollisions(CollisionStore):
 
     def read(self) -> KnownCollisions | None:
         """What is known; None if the pipeline has no row. Raises CollisionsUnavailable."""
-        try:
+        with ours(CollisionsUnavailable):
             item = self._table.get_many([self._key]).get(self._key)
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise self._unavailable(error) from error
         return None if item is None else known_from(item)
 
     def count(self, counts: Counts, paths: tuple[str, ...], now: float) -> KnownCollisions:
@@ -53,12 +51,10 @@ class DynamoDBCollisions(CollisionStore):
             for prefix, number in zip((MESSAGES, COLLIDED), numbers, strict=True)
             if number
         }
-        try:
+        with ours(CollisionsUnavailable):
             written = self._table.change(
                 self._key, sets, adds=adds, removes=self._stale(counts, now), shown="ALL_NEW"
             )
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
         self._known = known_from(written)
         return self._known
 
@@ -67,10 +63,11 @@ class DynamoDBCollisions(CollisionStore):
 
         It never raises: the next consumer that meets it tries again.
         """
-        with suppress(*AWS_ERRORS):
+        with suppress(Failed):
             noted = {"bad_claim": name, "bad_claim_at": stored_number(now)}
             self._table.change(self._key, {**noted, "ttl": int(now + ROWS_KEPT)})
 
+    @ours(CollisionsUnavailable)
     def stop(self, until: float, now: float) -> bool:
         end = stored_number(until)
         try:
@@ -80,10 +77,8 @@ class DynamoDBCollisions(CollisionStore):
                 when=absent("stopped_until") | below("stopped_until", end),
                 shown="ALL_OLD",
             )
-        except AWS_ERRORS as error:
-            if condition_failed(error):
-                return False
-            raise self._unavailable(error) from error
+        except Conflict:
+            return False
         return not known_from(before).is_stopped(now)
 
     def _stale(self, counts: Counts, now: float) -> list[str]:
@@ -92,9 +87,6 @@ class DynamoDBCollisions(CollisionStore):
         known = self._known.counts if self._known is not None else {}
         old = [minute for minute in sorted(known) if minute < oldest and minute not in counts]
         return [f"{prefix}{minute}" for minute in old for prefix in (MESSAGES, COLLIDED)]
-
-    def _unavailable(self, error: Exception) -> CollisionsUnavailable:
-        return CollisionsUnavailable(refusal(error, "dynamodb", self._table.name))
 
 
 def known_from(item: Mapping[str, Any]) -> KnownCollisions:

@@ -13,9 +13,17 @@ from functools import lru_cache, partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
-from deadletter.aws.errors import StillUnprocessed, condition_failed
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    Conflict,
+    NotSent,
+    Unknown,
+    code,
+    refusal,
+    surely_refused,
+)
 from deadletter.aws.table import (
     Change,
     Compared,
@@ -265,40 +273,15 @@ class _Writer:
         return f"{word}({', '.join([place, *values])})"
 
 
+_NOT_MET = "ConditionalCheckFailedException"
+_CANCELLED = "TransactionCanceledException"
+
 MOST_TRIES = 5
 """Requests for one batch, the first among them, before its unprocessed rest is given up."""
 
 
-def conflicting_item(error: ClientError | BotoCoreError) -> dict[str, Any] | None:
-    """The item that did not meet a write's condition; None if the write failed otherwise.
-
-    Empty if there is no item, or if the write did not ask for it by
-    ReturnValuesOnConditionCheckFailure.
-    """
-    if not isinstance(error, ClientError) or not condition_failed(error):
-        return None
-    item: Any = error.response.get("Item") or {}
-    return plain(item)
-
-
-def _answers(
-    call: Callable[..., dict[str, Any]], request: Mapping[str, Any], unprocessed: str
-) -> list[dict[str, Any]]:
-    """The answers to a batch and to its unprocessed rest, which is requested until it is empty.
-
-    Raises StillUnprocessed after MOST_TRIES requests.
-    """
-    answers: list[dict[str, Any]] = []
-    for _ in range(MOST_TRIES):
-        answers.append(call(RequestItems=request))
-        request = answers[-1].get(unprocessed) or {}
-        if not request:
-            return answers
-    raise StillUnprocessed(", ".join(request))
-
-
 class DynamoDBTable:
-    """One table with the keys of `keys`. Raises what boto3 raises, and StillUnprocessed.
+    """One table with the keys of `keys`. Raises NotSent and Unknown, and Conflict where it says so.
 
     Reads are consistent, but for those that may be `lagging` and those of an index. `only` are the
     attributes that a read asks for; without, it is all of them.
@@ -316,7 +299,7 @@ class DynamoDBTable:
     def get(self, key: Key, *, lagging: bool = False) -> dict[str, Any] | None:
         """One row; None if it is missing. Needs permission for GetItem."""
         asked = {} if lagging else {"ConsistentRead": True}
-        answer = self._client.get_item(TableName=self._name, Key=self._key(key), **asked)
+        answer = self._ask("get_item", TableName=self._name, Key=self._key(key), **asked)
         return plain(answer["Item"]) if "Item" in answer else None
 
     def get_many(
@@ -328,14 +311,14 @@ class DynamoDBTable:
         for part in parts(sorted(set(keys)), 100):
             wanted = {"Keys": [*map(self._key, part)], "ConsistentRead": not lagging}
             request = {self._name: {**wanted, **written(only=only)}}
-            for answer in _answers(self._client.batch_get_item, request, "UnprocessedKeys"):
+            for answer in self._answers("batch_get_item", request, "UnprocessedKeys"):
                 for row in map(plain, answer.get("Responses", {}).get(self._name, [])):
                     rows[row[partition], row[sort]] = row
         return rows
 
     def put(self, item: Mapping[str, Any], when: Condition | None = None) -> None:
-        """Put one row if the condition holds; `conflicting_item` gives the one that did not."""
-        self._client.put_item(TableName=self._name, Item=stored(item), **written(when=when))
+        """Put one row if the one that it replaces meets the condition, else raise Conflict."""
+        self._ask("put_item", TableName=self._name, Item=stored(item), **written(when=when))
 
     def change(
         self,
@@ -347,8 +330,12 @@ class DynamoDBTable:
         when: Condition | None = None,
         shown: Shown = "",
     ) -> dict[str, Any]:
-        """Change attributes of one row as `Change` describes. Returns what is to be `shown`."""
-        answer = self._client.update_item(
+        """Change attributes of one row as `Change` describes. Returns what is to be `shown`.
+
+        Raises Conflict.
+        """
+        answer = self._ask(
+            "update_item",
             TableName=self._name,
             Key=self._key(key),
             **written(sets, adds=adds, removes=removes, when=when),
@@ -357,8 +344,8 @@ class DynamoDBTable:
         return plain(answer.get("Attributes", {}))
 
     def delete(self, key: Key, when: Condition | None = None) -> None:
-        """Delete one row if the condition holds."""
-        self._client.delete_item(TableName=self._name, Key=self._key(key), **written(when=when))
+        """Delete one row if it meets the condition, else raise Conflict."""
+        self._ask("delete_item", TableName=self._name, Key=self._key(key), **written(when=when))
 
     def write_many(
         self, puts: Sequence[Mapping[str, Any]] = (), deletes: Sequence[Key] = ()
@@ -368,7 +355,7 @@ class DynamoDBTable:
         requests += [{"DeleteRequest": {"Key": self._key(key)}} for key in deletes]
         for part in parts(requests, 25):
             request = {self._name: list(part)}
-            _answers(self._client.batch_write_item, request, "UnprocessedItems")
+            self._answers("batch_write_item", request, "UnprocessedItems")
 
     def together(
         self,
@@ -378,9 +365,9 @@ class DynamoDBTable:
         puts: Sequence[tuple[Mapping[str, Any], Condition | None]] = (),
         deletes: Sequence[tuple[Key, Condition]] = (),
     ) -> None:
-        """Make up to a hundred writes, all if each one's condition holds, or none.
+        """Make up to a hundred writes, all if each one's condition holds, else none.
 
-        `cancelled` recognizes that a condition did not hold, or that another was under way.
+        Raises Conflict.
         """
         requests: list[tuple[str, dict[str, Any]]] = [
             ("ConditionCheck", {"Key": self._key(key), **written(when=when)})
@@ -393,8 +380,9 @@ class DynamoDBTable:
         requests += [
             ("Delete", {"Key": self._key(key), **written(when=when)}) for key, when in deletes
         ]
-        self._client.transact_write_items(
-            TransactItems=[{kind: {"TableName": self._name, **each}} for kind, each in requests]
+        self._ask(
+            "transact_write_items",
+            TransactItems=[{kind: {"TableName": self._name, **each}} for kind, each in requests],
         )
 
     def query(
@@ -443,9 +431,14 @@ class DynamoDBTable:
         last = page.get("LastEvaluatedKey")
         return [*map(plain, page.get("Items", []))], plain(last) if last else None
 
+    def scan(self, *, lagging: bool = False) -> Iterator[dict[str, Any]]:
+        """All rows of the table."""
+        pages = self._pages(None, lagging=lagging)
+        return (plain(row) for page in pages for row in page["Items"])
+
     def _pages(
         self,
-        partition: str,
+        partition: str | None,
         sort: Condition | None = None,
         *,
         index: Index | None = None,
@@ -457,9 +450,12 @@ class DynamoDBTable:
         after: Mapping[str, Any] | None = None,
         **asked: Any,
     ) -> Iterator[dict[str, Any]]:
-        """Each answer to a query, to the last page."""
-        key = equals((index or self._keys).partition, partition)
-        asked |= written(key=key if sort is None else key & sort, keep=keep, only=only)
+        """Each answer to a query, to the last page; without a partition, to a scan."""
+        operation, key = "scan", None
+        if partition is not None:
+            operation, key = "query", equals((index or self._keys).partition, partition)
+            key = key if sort is None else key & sort
+        asked |= written(key=key, keep=keep, only=only)
         if index is not None:
             asked["IndexName"] = index.name
         elif not lagging:
@@ -471,11 +467,40 @@ class DynamoDBTable:
         if after is not None:
             asked["ExclusiveStartKey"] = stored(after)
         while True:
-            answer = self._client.query(TableName=self._name, **asked)
+            answer = self._ask(operation, TableName=self._name, **asked)
             yield answer
             if not answer.get("LastEvaluatedKey"):
                 return
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def _answers(
+        self, operation: str, request: Mapping[str, Any], unprocessed: str
+    ) -> list[dict[str, Any]]:
+        """The answers to a batch and to its unprocessed rest, until it is empty.
+
+        After MOST_TRIES requests DynamoDB is throttling.
+        """
+        answers: list[dict[str, Any]] = []
+        for _ in range(MOST_TRIES):
+            answers.append(self._ask(operation, RequestItems=request))
+            request = answers[-1].get(unprocessed) or {}
+            if not request:
+                return answers
+        raise Unknown(f"throttling by dynamodb on {self._name}")
+
+    def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
+        """The answer to one call. Here alone an error of DynamoDB becomes one of a table."""
+        try:
+            answer: dict[str, Any] = getattr(self._client, operation)(**request)
+        except AWS_ERRORS as error:
+            if isinstance(error, ClientError) and code(error) == _NOT_MET:
+                item: Any = error.response.get("Item", {})
+                raise Conflict(plain(item)) from error
+            if code(error) == _CANCELLED:
+                raise Conflict(None) from error
+            failed = NotSent if surely_refused(error) else Unknown
+            raise failed(refusal(error, "dynamodb", self._name)) from error
+        return answer
 
     def _key(self, key: Key) -> dict[str, Any]:
         return {self._keys.partition: {"S": key[0]}, self._keys.sort: {"S": key[1]}}

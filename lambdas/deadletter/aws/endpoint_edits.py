@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable, plain
-from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.aws.errors import Failed
 from deadletter.aws.rule_edits import LONGEST_SEQUENCE, image
 from deadletter.contract import AUDIT, CHANGES, ENDPOINTS, EVERY_PIPELINE
 from deadletter.rules.checker import CheckedBatch
@@ -62,8 +62,8 @@ class DynamoDBEndpointHistory:
         for edit in endpoint_edits(records, self._secrets):
             try:
                 self._table.put(self._row(edit))
-            except AWS_ERRORS as error:
-                return CheckedBatch((), edit.sequence, f"the audit table: {code(error)}")
+            except Failed as error:
+                return CheckedBatch((), edit.sequence, str(error))
         return CheckedBatch(())
 
     def _row(self, edit: EndpointEdit) -> dict[str, Any]:

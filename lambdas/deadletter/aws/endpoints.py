@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
+from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import Condition, absent, at_most, equals
 from deadletter.contract import ENDPOINTS
 from deadletter.message.letter import utf8
@@ -48,10 +48,8 @@ class DynamoDBEndpoints:
         cached = self._rows.get((tenant, endpoint))
         if cached is not None and now < cached[1]:
             return cached[0]
-        try:
+        with ours(RegistryUnavailable):
             item = self._table.get((tenant, endpoint), lagging=True)
-        except AWS_ERRORS as error:
-            raise RegistryUnavailable(code(error)) from error
         if item is None:
             return None
         row = read_row(item)
@@ -77,6 +75,7 @@ class DynamoDBEndpoints:
             absent("throttled_until") | at_most("throttled_until", int(at)),
         )
 
+    @ours(RegistryUnavailable)
     def _write(self, after: Endpoint, sets: dict[str, Any], when: Condition) -> bool:
         """Change the row if it meets the condition, and update or drop the cached row.
 
@@ -86,9 +85,7 @@ class DynamoDBEndpoints:
             self._table.change(
                 (after.tenant, after.endpoint), sets, when=equals("url", after.url) & when
             )
-        except AWS_ERRORS as error:
-            if not condition_failed(error):
-                raise RegistryUnavailable(code(error)) from error
+        except Conflict:
             with self._lock:
                 self._rows.pop((after.tenant, after.endpoint), None)
             return False

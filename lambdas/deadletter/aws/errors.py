@@ -1,14 +1,16 @@
 """What an AWS error means, and what becomes of a row that cannot be read.
 
-Adapters turn AWS errors into domain errors by it. A bad row is noted by its name, left as it is,
-and stops nothing else.
+Tables turn AWS errors into three of ours, and adapters these into their own: by `ours`, but where
+they ask for a code. A bad row is noted by its name, left as it is, and stops nothing else.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -23,8 +25,45 @@ AWS_ERRORS = (ClientError, BotoCoreError)
 """All errors that a boto3 call raises for reasons of the service or the network."""
 
 
-class StillUnprocessed(Exception):
-    """DynamoDB left part of a batch unprocessed after several requests: it is throttling."""
+class Failed(Exception):
+    """A call has failed; the text says which, as `refusal` does."""
+
+
+class NotSent(Failed):
+    """A call surely had no effect."""
+
+
+class Unknown(Failed):
+    """A call had no answer that says what came of it: it may have had its effect."""
+
+
+class Conflict(Exception):
+    """A write had no effect, because a row is not as its condition wants it.
+
+    `item` is that row, empty if there is none; None if it is one of several in a transaction, which
+    may also have met another one under way.
+    """
+
+    def __init__(self, item: Mapping[str, Any] | None) -> None:
+        super().__init__("a row is not as a write wants it")
+        self.item = item
+
+
+@contextmanager
+def ours(
+    unavailable: Callable[[str], Exception], service: str = "", resource: str = ""
+) -> Iterator[None]:
+    """An adapter's own error in place of that of a call; a table says itself what failed.
+
+    For other calls `service` and `resource` are those of `refusal`. A Conflict that an adapter
+    does not look at has failed, too.
+    """
+    try:
+        yield
+    except (Failed, Conflict) as error:
+        raise unavailable(str(error)) from error
+    except AWS_ERRORS as error:
+        raise unavailable(refusal(error, service, resource)) from error
 
 
 def code(error: ClientError | BotoCoreError) -> str:
@@ -56,8 +95,6 @@ def refusal(error: Exception, service: str, resource: str) -> str:
     For example `AccessDeniedException for dynamodb:Query on deadletter-letters`. `service` is
     the prefix of its actions, `resource` a name: never a URL with a signature, never content.
     """
-    if isinstance(error, StillUnprocessed):
-        return f"throttling by {service} on {resource}"
     if not isinstance(error, ClientError):
         return f"{type(error).__name__} for {service} on {resource}"
     action = _ACTIONS.get(error.operation_name, error.operation_name)
@@ -130,16 +167,6 @@ _THROTTLES = frozenset(
 def is_throttle(error: ClientError | BotoCoreError) -> bool:
     """True if the service refused the call because of its rate: another try may succeed."""
     return code(error).rpartition(".")[2] in _THROTTLES
-
-
-def condition_failed(error: ClientError | BotoCoreError) -> bool:
-    """True if a conditional write failed because its condition did not hold."""
-    return code(error) == "ConditionalCheckFailedException"
-
-
-def cancelled(error: ClientError | BotoCoreError) -> bool:
-    """True if a transaction changed nothing: a condition did not hold, or another was under way."""
-    return code(error) == "TransactionCanceledException"
 
 
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, refusal
+from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
 from deadletter.circuit.state import Pollers
 from deadletter.outage.event_source import (
     ConsumerMapping,
@@ -73,10 +73,8 @@ class LambdaMappings(Mappings):
         return changed
 
     def pause_tag(self, mapping: ConsumerMapping) -> PauseTag | None:
-        try:
+        with ours(MappingUnavailable, "lambda", self._function):
             tags = self._client.list_tags(Resource=mapping.arn)["Tags"]
-        except AWS_ERRORS as error:
-            raise MappingUnavailable(self._refusal(error)) from error
         return tag_from_value(tags[PAUSE_TAG]) if PAUSE_TAG in tags else None
 
     def tag(self, mapping: ConsumerMapping, tag: PauseTag) -> None:

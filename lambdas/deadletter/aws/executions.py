@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, refusal
+from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
 from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, execution_name
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ class StepFunctionsExecutions(OutageExecutions):
     def __init__(self, client: SFNClient, state_machine_arn: str, pipeline: str) -> None:
         self._client: Any = client
         self._state_machine_arn = state_machine_arn
+        self._name = state_machine_arn.rpartition(":")[2]
         self._pipeline = pipeline
 
     def start(self, key: str, generation: int, restart: int) -> None:
@@ -37,12 +38,12 @@ class StepFunctionsExecutions(OutageExecutions):
             # Another process reported the same trip first. If its execution has ended already,
             # the next sweep finds none running and starts the next restart number.
             if code(error) != "ExecutionAlreadyExists":
-                raise ExecutionsUnavailable(self._refusal(error)) from error
+                raise ExecutionsUnavailable(refusal(error, "states", self._name)) from error
 
     def running(self) -> frozenset[str]:
         names: set[str] = set()
         start: dict[str, Any] = {}
-        try:
+        with ours(ExecutionsUnavailable, "states", self._name):
             while True:
                 answer = self._client.list_executions(
                     stateMachineArn=self._state_machine_arn,
@@ -54,8 +55,3 @@ class StepFunctionsExecutions(OutageExecutions):
                 if not answer.get("nextToken"):
                     return frozenset(names)
                 start = {"nextToken": answer["nextToken"]}
-        except AWS_ERRORS as error:
-            raise ExecutionsUnavailable(self._refusal(error)) from error
-
-    def _refusal(self, error: Exception) -> str:
-        return refusal(error, "states", self._state_machine_arn.rpartition(":")[2])

@@ -8,17 +8,8 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item, plain
-from deadletter.aws.errors import (
-    AWS_ERRORS,
-    MALFORMED,
-    NoteRow,
-    cancelled,
-    condition_failed,
-    ignore,
-    refusal,
-    row_name,
-)
+from deadletter.aws.dynamodb import DynamoDBTable, plain
+from deadletter.aws.errors import MALFORMED, Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, absent, equals, unchanged
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.journal import (
@@ -64,12 +55,10 @@ class DynamoDBJournal:
         self._malformed: dict[str, Mapping[str, Any]] = {}
 
     def read(self) -> Sequence[Intent]:
-        try:
+        with ours(JournalUnavailable):
             items = self._table.stored_items(self._partition)
             malformed: dict[str, Mapping[str, Any]] = {}
             intents = [self._read(item, malformed) for item in items]
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
         self._malformed = malformed
         return intents
 
@@ -98,6 +87,7 @@ class DynamoDBJournal:
         # Other settings may keep rows for longer, or shorter.
         return abs(kept) < ROWS_KEPT and has_place
 
+    @ours(JournalUnavailable)
     def write(self, intent: Intent, replacing: Intent | None) -> None:
         #  slot empty ──write 1──► 1 ──write 2 (finds 1)──► 2 ── …
         #                          └─ the SDK repeats write 2, because its answer was lost:
@@ -105,14 +95,12 @@ class DynamoDBJournal:
         item = self._item(intent)
         try:
             self._table.put(item, absent(PARTITION) if replacing is None else self._is(replacing))
-        except AWS_ERRORS as error:
-            stored = conflicting_item(error)
-            if stored is None:
-                raise self._unavailable(error) from error
-            if stored != item:
-                raise ClaimLost(intent.slot) from error
+        except Conflict as conflict:
+            if conflict.item != item:
+                raise ClaimLost(intent.slot) from conflict
         self._malformed.pop(intent.slot, None)
 
+    @ours(JournalUnavailable)
     def mark(self, intent: Intent) -> None:
         try:
             self._table.change(
@@ -120,28 +108,23 @@ class DynamoDBJournal:
                 {"sent": _bits(intent, intent.sent), **_ids(intent)},
                 when=_still(intent),
             )
-        except AWS_ERRORS as error:
-            if condition_failed(error):
-                raise ClaimLost(intent.slot) from error
-            raise self._unavailable(error) from error
+        except Conflict as conflict:
+            raise ClaimLost(intent.slot) from conflict
 
+    @ours(JournalUnavailable)
     def erase(self, intent: Intent) -> None:
-        try:
+        with suppress(Conflict):
             self._table.delete(self._key(intent), self._is(intent))
-        except AWS_ERRORS as error:
-            if not condition_failed(error):
-                raise self._unavailable(error) from error
 
+    @ours(JournalUnavailable)
     def merge(self, parts: Sequence[Intent], into: Intent | None) -> None:
         try:
             self._table.together(
                 puts=[] if into is None else [(self._item(into), absent(PARTITION))],
                 deletes=[(self._key(part), self._is_untouched(part)) for part in parts],
             )
-        except AWS_ERRORS as error:
-            if cancelled(error):
-                raise ClaimLost(parts[0].slot) from error
-            raise self._unavailable(error) from error
+        except Conflict as conflict:
+            raise ClaimLost(parts[0].slot) from conflict
 
     def _is(self, intent: Intent) -> Condition:
         """The condition that a slot still holds an intent as it was read, marked or not."""
@@ -153,9 +136,6 @@ class DynamoDBJournal:
         is_whole = intent.slot not in self._malformed
         marked = equals("sent", _bits(intent, intent.sent))
         return self._is(intent) & marked if is_whole else self._is(intent)
-
-    def _unavailable(self, error: Exception) -> JournalUnavailable:
-        return JournalUnavailable(refusal(error, "dynamodb", self._table.name))
 
     def _key(self, intent: Intent) -> Key:
         return (self._partition, intent.slot)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
-from deadletter.aws.errors import (
-    AWS_ERRORS,
-    NoteRow,
-    StillUnprocessed,
-    condition_failed,
-    ignore,
-    refusal,
-    row_name,
-)
+from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import SORT, Key, above, absent, at_most, equals, is_number, stored_number
 from deadletter.contract import HOUR, WATCH_ROW, Partition
 from deadletter.pace.run import RunPaid, rate_of
@@ -40,10 +33,8 @@ def read_last_run(
 
     None if no run is recorded. Numbers are Decimal. Raises LeaseUnavailable.
     """
-    try:
+    with ours(LeaseUnavailable):
         item = DynamoDBTable(client, table).get(_key(pipeline, home)) or {}
-    except AWS_ERRORS as error:
-        raise _unavailable(error, table) from error
     report = item.get("last_run")
     return report if isinstance(report, dict) else None
 
@@ -54,10 +45,8 @@ def read_memories(client: DynamoDBClient, table: str, pipeline: str) -> Mapping[
     A source that no run has seen yet is missing. One consistent Query. Raises
     LeaseUnavailable.
     """
-    try:
+    with ours(LeaseUnavailable):
         items = DynamoDBTable(client, table).query(Partition.LEASE.of(pipeline))
-    except AWS_ERRORS as error:
-        raise _unavailable(error, table) from error
     return memories_by_source(item for item in items if item[SORT] != WATCH_ROW)
 
 
@@ -133,16 +122,15 @@ class DynamoDBLease:
         )
 
     def read(self) -> SourceMemory:
-        try:
+        with ours(LeaseUnavailable):
             # By BatchGetItem: the redriver's role may read single items in no other way.
             items = self._table.get_many([self._key])
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise _unavailable(error, self._table.name) from error
         item = items.get(self._key, {})
         if is_bad_lease(item):
             self._note_bad_row(row_name(self._table.name, *self._key))
         return memory_of(item)
 
+    @ours(LeaseUnavailable)
     def acquire(self, owner: str, now: float, until: float) -> RunPaid | None:
         try:
             before = self._table.change(
@@ -155,16 +143,15 @@ class DynamoDBLease:
                 | ~is_number("until"),
                 shown="ALL_OLD",
             )
-        except AWS_ERRORS as error:
-            item = conflicting_item(error)
-            if item is None:
-                raise _unavailable(error, self._table.name) from error
+        except Conflict as conflict:
+            item = conflict.item or {}
             # The holder may be ourselves, by a first try whose answer was lost.
             return self._paid(item) if item.get("own") == owner else None
         return self._paid(before)
 
+    @ours(LeaseUnavailable)
     def give_back(self, owner: str, paid: RunPaid, report: Report, now: float) -> None:
-        try:
+        with suppress(Conflict):
             self._table.change(
                 self._key,
                 {
@@ -175,9 +162,6 @@ class DynamoDBLease:
                 },
                 when=equals("own", owner),
             )
-        except AWS_ERRORS as error:
-            if not condition_failed(error):
-                raise _unavailable(error, self._table.name) from error
 
     def record(self, memory: SourceMemory, before: SourceMemory = UNKNOWN) -> None:
         changed = {
@@ -187,10 +171,8 @@ class DynamoDBLease:
         }
         if not changed:
             return
-        try:
+        with ours(LeaseUnavailable):
             self._table.change(self._key, changed)
-        except AWS_ERRORS as error:
-            raise _unavailable(error, self._table.name) from error
 
     def record_drain(self, drain: Drain) -> None:
         self.record(SourceMemory(drain=drain))
@@ -203,10 +185,6 @@ class DynamoDBLease:
 
 def _key(pipeline: str, home: str) -> Key:
     return (Partition.LEASE.of(pipeline), home)
-
-
-def _unavailable(error: Exception, table: str) -> LeaseUnavailable:
-    return LeaseUnavailable(refusal(error, "dynamodb", table))
 
 
 def _stored(value: object) -> object:

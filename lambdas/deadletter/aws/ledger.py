@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
-from deadletter.aws.errors import (
-    AWS_ERRORS,
-    NoteRow,
-    StillUnprocessed,
-    cancelled,
-    condition_failed,
-    ignore,
-    refusal,
-    row_name,
-)
+from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import (
     SORT,
     Change,
@@ -53,7 +45,6 @@ from deadletter.message.stamp import Stamp
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-_ERRORS = (*AWS_ERRORS, StillUnprocessed)
 _ROW = "ledger"
 
 
@@ -91,10 +82,8 @@ class DynamoDBLedger:
 
     def erase(self, ids: Sequence[str]) -> None:
         """Delete the rows of these ids, of first lives or of copies; a missing one is no error."""
-        try:
+        with ours(LedgerUnavailable):
             self._table.write_many(deletes=[self._key(each) for each in ids])
-        except _ERRORS as error:
-            raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
 
     def matches(self, keys: Sequence[str]) -> Mapping[str, int]:
         items = self._get([self._matches_key(key) for key in keys])
@@ -105,10 +94,8 @@ class DynamoDBLedger:
 
     def all_counts(self) -> Mapping[str, RuleCounts]:
         """What each version of a rule has matched so far, by `rule_counts_key`."""
-        try:
+        with ours(LedgerUnavailable):
             items = self._table.query(Partition.MATCHES.of(self._pipeline))
-        except _ERRORS as error:
-            raise LedgerUnavailable(self._refusal(error)) from error
         return {item[SORT]: _rule_counts(item) for item in items}
 
     def counts(self, keys: Sequence[str]) -> Mapping[str, RuleCounts]:
@@ -116,6 +103,7 @@ class DynamoDBLedger:
         items = self._get([self._matches_key(key) for key in keys]).values()
         return {item[SORT]: _rule_counts(item) for item in items}
 
+    @ours(RecordsUnavailable)
     def store_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
         expires = self._expires()
         # No puts: the consumer may have written failures into these rows already.
@@ -128,9 +116,8 @@ class DynamoDBLedger:
                 self._table.change(*next(iter(facts.items())))
             else:
                 self._table.together(changes=[Change(key, sets) for key, sets in facts.items()])
-        except AWS_ERRORS as error:
-            raised = RecordsConflict if cancelled(error) else RecordsUnavailable
-            raise raised(self._refusal(error)) from error
+        except Conflict as conflict:
+            raise RecordsConflict(str(conflict)) from conflict
 
     def failed(self, origin: str, failure: Failure, about: AboutLetter | None = None) -> None:
         # Only a consumer writes failures.
@@ -143,14 +130,12 @@ class DynamoDBLedger:
         if failure.receive > RECEIVES and self._knows(origin, name, item, facts, entry.removes):
             return
         # Unconditional: this failure happened, whatever the row says.
-        try:
+        with ours(RecordsUnavailable):
             self._table.change(
                 self._key(origin),
                 {name: item, "ttl": self._expires(), **facts, **kept(_without_floats(entry.keeps))},
                 removes=entry.removes,
             )
-        except AWS_ERRORS as error:
-            raise RecordsUnavailable(self._refusal(error)) from error
 
     def _knows(
         self,
@@ -168,7 +153,7 @@ class DynamoDBLedger:
         key = self._key(origin)
         try:
             row = self._table.get_many([key], lagging=True).get(key, {})
-        except _ERRORS:
+        except Failed:
             return False
         known = row.get(name)
         is_same = isinstance(known, dict) and _of_any_receive(known) == _of_any_receive(failure)
@@ -178,6 +163,7 @@ class DynamoDBLedger:
             and not any(fact in row for fact in removes)
         )
 
+    @ours(RecordsUnavailable)
     def recovered(
         self, origin: str, attempt: int, at: float, how: Recovery = Recovery.PROCESSED
     ) -> bool:
@@ -195,10 +181,8 @@ class DynamoDBLedger:
                 when=absent("recovered_at") | below("recovered_attempt", attempt),
                 shown="UPDATED_OLD",
             )
-        except AWS_ERRORS as error:
-            row = conflicting_item(error)
-            if row is None:
-                raise RecordsUnavailable(self._refusal(error)) from error
+        except Conflict as conflict:
+            row = conflict.item or {}
             if CAUSES.partition in row:
                 # A copy of the letter has failed since another one was processed.
                 self.leave_index(origin)
@@ -206,6 +190,7 @@ class DynamoDBLedger:
             return all(row.get(name) == value for name, value in recovery.items())
         return "recovered_at" not in overwritten
 
+    @ours(RecordsUnavailable)
     def parked(self, origin: str, attempt: int, at: float, reason: str) -> None:
         end = {
             "ended_attempt": Decimal(attempt),
@@ -213,40 +198,33 @@ class DynamoDBLedger:
             "ended_as": PARKED,
             "ended_reason": reason,
         }
-        try:
+        # A later life may have ended meanwhile.
+        with suppress(Conflict):
             self._table.change(
                 self._key(origin),
                 {"ttl": self._expires(), **end, **_parking(at, reason)},
                 removes=[CAUSES.partition, "parked_rule"],
                 when=absent("ended_attempt") | at_most("ended_attempt", attempt),
             )
-        except AWS_ERRORS as error:
-            # A later life has ended meanwhile.
-            if conflicting_item(error) is None:
-                raise RecordsUnavailable(self._refusal(error)) from error
 
     def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
         parking = {**_parking(at, reason), **({"parked_rule": rule} if rule else {})}
         removes = [CAUSES.partition, *([] if rule else ["parked_rule"])]
-        try:
+        with ours(RecordsUnavailable):
             self._table.change(
                 self._key(origin), {"ttl": self._expires(), **parking}, removes=removes
             )
-        except AWS_ERRORS as error:
-            raise RecordsUnavailable(self._refusal(error)) from error
 
+    @ours(RecordsUnavailable)
     def leave_index(self, origin: str) -> None:
-        try:
+        # Most letters that are processed have no row at all.
+        with suppress(Conflict):
             self._table.change(
                 self._key(origin),
                 {},
                 removes=[CAUSES.partition],
                 when=present(CAUSES.partition),
             )
-        except AWS_ERRORS as error:
-            # Most letters that are processed have no row at all.
-            if conflicting_item(error) is None:
-                raise RecordsUnavailable(self._refusal(error)) from error
 
     def stored_stamp(self, message_id: str) -> Stamp | None:
         row = self.rows([message_id]).get(message_id)
@@ -262,11 +240,10 @@ class DynamoDBLedger:
         for column, counts in ((_MATCHED, matched), (_SHADOW_MATCHED, shadow_matched)):
             for key, count in counts.items():
                 at = {_LAST[column]: int(self._clock())}
-                try:
+                with ours(RecordsUnavailable):
                     self._table.change(self._matches_key(key), at, adds={column: count})
-                except AWS_ERRORS as error:
-                    raise RecordsUnavailable(self._refusal(error)) from error
 
+    @ours(RecordsUnavailable)
     def claim_matches(self, key: str, letters: int, limit: int) -> bool:
         try:
             self._table.change(
@@ -276,20 +253,13 @@ class DynamoDBLedger:
                 # A malformed count is no number below the limit.
                 when=absent(_MATCHED) | below(_MATCHED, limit),
             )
-        except AWS_ERRORS as error:
-            if not condition_failed(error):
-                raise RecordsUnavailable(self._refusal(error)) from error
+        except Conflict:
             return False
         return True
 
     def _get(self, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:
-        try:
+        with ours(LedgerUnavailable):
             return self._table.get_many(keys)
-        except _ERRORS as error:
-            raise LedgerUnavailable(self._refusal(error)) from error
-
-    def _refusal(self, error: Exception) -> str:
-        return refusal(error, "dynamodb", self._table.name)
 
     def _expires(self) -> int:
         return int(self._clock() + self._keep_seconds)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, NoteRow, StillUnprocessed, ignore, refusal, row_name
+from deadletter.aws.errors import NoteRow, ignore, ours, row_name
 from deadletter.aws.replay_tickets import ticket_from_item, ticket_key
 from deadletter.aws.table import Key
 from deadletter.contract import Partition
@@ -104,10 +104,8 @@ class DynamoDBLiveRuns:
         return ticket_key(self._pipeline, stamp.run or "", stamp.origin, copy)
 
     def _read(self, keys: list[Key]) -> Mapping[Key, Mapping[str, Any]]:
-        try:
+        with ours(RouterUnavailable):
             return self._table.get_many(keys)
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise RouterUnavailable(refusal(error, "dynamodb", self._table.name)) from error
 
 
 def _awaits(ticket: Ticket | None, copy: str) -> bool:

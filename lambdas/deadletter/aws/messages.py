@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.errors import AWS_ERRORS, ours
 from deadletter.message.letter import NotALetter, from_api, to_event
 from deadletter.processing.poller import MOST_RECEIVED, SourceUnavailable
 
@@ -23,7 +23,7 @@ class SqsMessages:
         self._arn = arn
 
     def receive(self, most: int, *, hidden: int, wait: int) -> list[dict[str, Any]]:
-        try:
+        with ours(SourceUnavailable, "sqs", self._url.rpartition("/")[2]):
             answer = self._receiving.receive_message(
                 QueueUrl=self._url,
                 MaxNumberOfMessages=most,
@@ -32,9 +32,6 @@ class SqsMessages:
                 MessageSystemAttributeNames=["All"],
                 MessageAttributeNames=["All"],
             )
-        except AWS_ERRORS as error:
-            queue = self._url.rpartition("/")[2]
-            raise SourceUnavailable(refusal(error, "sqs", queue)) from error
         return [record_of(message, self._arn) for message in answer.get("Messages", [])]
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:

@@ -6,15 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import (
-    AWS_ERRORS,
-    MALFORMED,
-    NoteRow,
-    StillUnprocessed,
-    ignore,
-    refusal,
-    row_name,
-)
+from deadletter.aws.errors import MALFORMED, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import PARTITION, SORT, Key, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.observed import Observed, ObservedUnavailable, from_text, to_text
@@ -23,8 +15,6 @@ from deadletter.routing.decision import Decision
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-_ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
 
 class DynamoDBObserved:
@@ -48,7 +38,7 @@ class DynamoDBObserved:
 
     def note(self, source: str, judged: Iterable[tuple[str, Decision]], now: float) -> None:
         key = self._key(source)
-        try:
+        with ours(ObservedUnavailable):
             # By BatchGetItem: the redriver's role may read single items in no other way.
             before = self._observed(self._table.get_many([key]).get(key), now)
             after = before.with_judged(judged, now)
@@ -59,15 +49,11 @@ class DynamoDBObserved:
                 "letters": to_text(after),
                 "ttl": int(self._clock() + ROWS_KEPT),
             })  # fmt: skip
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
     def read(self) -> Mapping[str, Observed]:
         """What was observed, by source."""
-        try:
+        with ours(ObservedUnavailable):
             items = self._table.query(Partition.OBSERVED.of(self._pipeline), lagging=True)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return {item[SORT]: self._observed(item, self._clock()) for item in items}
 
     def _observed(self, item: Mapping[str, Any] | None, now: float) -> Observed:
@@ -85,6 +71,3 @@ class DynamoDBObserved:
 
     def _key(self, source: str) -> Key:
         return (Partition.OBSERVED.of(self._pipeline), source)
-
-    def _unavailable(self, error: Exception) -> ObservedUnavailable:
-        return ObservedUnavailable(refusal(error, "dynamodb", self._table.name))

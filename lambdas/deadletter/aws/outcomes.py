@@ -28,8 +28,8 @@ from deadletter.aws.circuits import (
     circuit_from_item,
     fields_of,
 )
-from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
-from deadletter.aws.errors import AWS_ERRORS
+from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.errors import Conflict, Failed
 from deadletter.aws.table import (
     Condition,
     OrElse,
@@ -174,7 +174,7 @@ class DynamoDBOutcomes(Outcomes):
         """Write outcomes, and what a wish is granted; then judge. None without an answer."""
         try:
             item, grant = self._add(known, write, now, wish)
-        except AWS_ERRORS:
+        except (Failed, Conflict):
             self._count_metric(Count.OUTCOMES_DROPPED, write.total)
             return None
         circuit = circuit_from_item(item)
@@ -213,11 +213,10 @@ class DynamoDBOutcomes(Outcomes):
                 item = self._update(
                     key, write, now, goes_on=goes_on or last, before=known, taken=taken
                 )
-            except AWS_ERRORS as error:
-                found = conflicting_item(error)
-                if found is None or last:
+            except Conflict as conflict:
+                if last:
                     raise
-                conflicting = found
+                conflicting = dict(conflict.item or {})
                 # A row that was deleted: nothing is known of a pace.
                 known = circuit_from_item(conflicting) if conflicting else Circuit(key)
                 goes_on = goes_on or _began_before(write, conflicting)
@@ -310,7 +309,7 @@ class DynamoDBOutcomes(Outcomes):
                 {PACE: fields_of(due)},
                 when=_of_generation(circuit) & is_same,
             )
-        except AWS_ERRORS:
+        except (Failed, Conflict):
             return circuit
         return replace(circuit, pace=due)
 
@@ -327,10 +326,10 @@ class DynamoDBOutcomes(Outcomes):
             heals = len(after.kinds) < len(before.kinds)
             try:
                 self._write_sick(known, after, heals=heals)
-            except AWS_ERRORS as error:
-                item = conflicting_item(error)
-                if item is None:
-                    return None
+            except Failed:
+                return None
+            except Conflict as conflict:
+                item = conflict.item
                 stored_now = circuit_from_item(item) if item else Circuit(known.key)
                 if stored_now.sick == known.sick:
                     # Malformed: it slows no message.
@@ -400,7 +399,7 @@ class DynamoDBOutcomes(Outcomes):
         """Remove the counters of stale buckets. After a failure the next report tries again."""
         try:
             self._table.change((self._pipeline, key), {}, removes=_counter_names(stale))
-        except AWS_ERRORS:
+        except Failed:
             return
         self._pending.swept(key)
 

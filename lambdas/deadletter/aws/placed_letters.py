@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.errors import ours
 from deadletter.aws.replay_tickets import facts_of, ticket_key
 from deadletter.aws.table import PARTITION, Change, Key, absent
 from deadletter.contract import DAY, REPORT_DAYS, ROWS_KEPT, Partition, run_lane
@@ -68,16 +68,12 @@ class DynamoDBPlacedLetters:
 
     def close(self) -> None:
         now = int(self._clock())
-        try:
+        with ours(RoomUnavailable):
             self._table.change(self._gate, {"closed": now, "ttl": int(now + ROWS_KEPT)})
-        except AWS_ERRORS as error:
-            raise RoomUnavailable(refusal(error, "dynamodb", self._table.name)) from error
 
     def back(self, copies: Sequence[str]) -> Collection[str]:
-        try:
+        with ours(RoomUnavailable):
             rows = self._table.get_many([self._restored(copy) for copy in copies])
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise RoomUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         return {copy for copy in copies if self._restored(copy) in rows}
 
     def put_back(self, copy: str, order: Order, ticket: Ticket) -> None:

@@ -13,6 +13,7 @@ from deadletter.aws.errors import (
     ignore,
     is_throttle,
     never_left,
+    ours,
     refusal,
     surely_refused,
 )
@@ -224,10 +225,8 @@ class SqsQueue:
 
     def _attributes(self, *names: str) -> dict[str, str]:
         requested: list[Any] = list(names)
-        try:
+        with ours(QueueUnavailable, "sqs", self._url.rpartition("/")[2]):
             answer = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=requested)
-        except AWS_ERRORS as error:
-            raise QueueUnavailable(self._refusal(error)) from error
         values: dict[Any, str] = dict(answer.get("Attributes", {}))
         return {name: values[name] for name in names if name in values}
 

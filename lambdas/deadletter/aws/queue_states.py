@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.errors import ours
 from deadletter.message.queue import Depth, QueueUnavailable
 from deadletter.watch.observation import QueueState
 
@@ -24,10 +24,8 @@ _NAMES: tuple[QueueAttributeNameType, ...] = (
 def queue_state(client: SQSClient, url: str) -> QueueState:
     """The state of the queue at `url`. Raises QueueUnavailable."""
     name = url.rpartition("/")[2]
-    try:
+    with ours(QueueUnavailable, "sqs", name):
         answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=list(_NAMES))
-    except AWS_ERRORS as error:
-        raise QueueUnavailable(refusal(error, "sqs", name)) from error
     attributes = answer.get("Attributes", {})
     try:
         visible, in_flight, delayed, created, retention = (

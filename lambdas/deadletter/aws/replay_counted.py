@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, MALFORMED, refusal, row_name
+from deadletter.aws.errors import MALFORMED, ours, row_name
 from deadletter.aws.replay_starts import COUNTED, plan_partition
 from deadletter.aws.table import SORT, begins
 from deadletter.replay.counted import CountedOrigins
@@ -26,10 +26,9 @@ def read_counted(
     """
     partition = plan_partition(pipeline, plan.run_id, discards=plan.is_for_discarders)
     try:
-        rows = DynamoDBTable(client, table).query(partition, begins(SORT, COUNTED))
+        with ours(RunsUnavailable):
+            rows = DynamoDBTable(client, table).query(partition, begins(SORT, COUNTED))
         counted = CountedOrigins([bytes(row["keys"]) for row in rows])
-    except AWS_ERRORS as error:
-        raise RunsUnavailable(refusal(error, "dynamodb", table)) from error
     except MALFORMED as error:
         raise bad_run_row(row_name(table, partition, f"{COUNTED}*")) from error
     if len(counted) != plan.counted:

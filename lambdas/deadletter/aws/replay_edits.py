@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, cancelled, refusal
+from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import PARTITION, SORT, Change, absent, equals, stored_number
 from deadletter.aws.waiting_room import INLINE_BYTES
 from deadletter.contract import EDITED, Partition, body_object, lane_partition, run_lane
@@ -89,12 +89,11 @@ class DynamoDBReplayEdits:
     def _last_edit(self, request: EditRequest) -> Any:
         """Who has edited the letter last, and when, as it is stored; None if it was not edited."""
         only = (PARTITION, SORT, "edited")
-        try:
+        with ours(RoomUnavailable):
             item = self._table.get_many([request.place], only=only).get(request.place, {})
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise RoomUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         return item.get("edited")
 
+    @ours(RunsUnavailable)
     def _write(self, request: EditRequest, stamp: Stamp, before: Any) -> None:
         at = self._clock()
         data = compact_json(to_json(request.after))
@@ -119,12 +118,10 @@ class DynamoDBReplayEdits:
                     Change(request.place, sets, equals("lane", lane) & is_same, removes=removes)
                 ],
             )
-        except AWS_ERRORS as error:
-            if not cancelled(error):
-                raise RunsUnavailable(refusal(error, "dynamodb", self._table.name)) from error
+        except Conflict as conflict:
             raise EditRefused(
                 f"the message has left the run or was edited, or run {request.run} was changed"
-            ) from error
+            ) from conflict
 
     def _stored_body(self, copy: str, data: bytes, at: float) -> str:
         """The name of the object with a large edit; the waiting room deletes it with the item.
@@ -132,8 +129,6 @@ class DynamoDBReplayEdits:
         Each edit has a name of its own: one that is refused afterwards must not be sent.
         """
         name = body_object(self._pipeline, f"{copy}.{int(at * 1000)}{EDITED}")
-        try:
+        with ours(ObjectsUnavailable, "s3", self._bucket):
             self._s3.put_object(Bucket=self._bucket, Key=name, Body=data)
-        except AWS_ERRORS as error:
-            raise ObjectsUnavailable(refusal(error, "s3", self._bucket)) from error
         return name

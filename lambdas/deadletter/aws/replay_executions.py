@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, refusal
+from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
 from deadletter.replay.machine import ReplayExecutions, ReplayUnavailable
 from deadletter.replay.run import ReplayRun
 
@@ -22,6 +22,7 @@ class StepFunctionsReplays(ReplayExecutions):
     def __init__(self, client: SFNClient, state_machine_arn: str) -> None:
         self._client: Any = client
         self._state_machine_arn = state_machine_arn
+        self._name = state_machine_arn.rpartition(":")[2]
 
     def start(self, run: ReplayRun) -> None:
         try:
@@ -33,12 +34,12 @@ class StepFunctionsReplays(ReplayExecutions):
         except AWS_ERRORS as error:
             # Another process has started it. If it has ended already, the watch sees that.
             if code(error) != "ExecutionAlreadyExists":
-                raise self._unavailable(error) from error
+                raise ReplayUnavailable(refusal(error, "states", self._name)) from error
 
     def running(self) -> frozenset[str]:
         names: set[str] = set()
         start: dict[str, Any] = {}
-        try:
+        with ours(ReplayUnavailable, "states", self._name):
             while True:
                 answer = self._client.list_executions(
                     stateMachineArn=self._state_machine_arn,
@@ -50,17 +51,10 @@ class StepFunctionsReplays(ReplayExecutions):
                 if not answer.get("nextToken"):
                     return frozenset(names)
                 start = {"nextToken": answer["nextToken"]}
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
 
     def answer(self, token: str) -> None:
         try:
             self._client.send_task_success(taskToken=token, output="{}")
         except AWS_ERRORS as error:
             if code(error) not in NOT_WAITING:
-                raise self._unavailable(error) from error
-
-    def _unavailable(self, error: Exception) -> ReplayUnavailable:
-        return ReplayUnavailable(
-            refusal(error, "states", self._state_machine_arn.rpartition(":")[2])
-        )
+                raise ReplayUnavailable(refusal(error, "states", self._name)) from error

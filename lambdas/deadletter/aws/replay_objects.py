@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, refusal
+from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
 from deadletter.contract import run_object
 from deadletter.replay.objects import ObjectsUnavailable, StoredObject
 
@@ -32,10 +32,8 @@ class S3RunObjects:
         self._folder = folder_of(pipeline, run, "")
 
     def put(self, name: str, data: bytes) -> None:
-        try:
+        with ours(ObjectsUnavailable, "s3", self._bucket):
             self._s3.put_object(Bucket=self._bucket, Key=self._key(name), Body=data)
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
 
     def put_first(self, name: str, data: bytes) -> bool:
         try:
@@ -59,29 +57,23 @@ class S3RunObjects:
 
     def get_part(self, name: str, start: int, length: int) -> bytes:
         wanted = f"bytes={start}-{start + length - 1}"
-        try:
+        with ours(ObjectsUnavailable, "s3", self._bucket):
             answer = self._s3.get_object(Bucket=self._bucket, Key=self._key(name), Range=wanted)
             return answer["Body"].read()
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
 
     def listed(self, folder: str) -> Sequence[StoredObject]:
-        try:
+        with ours(ObjectsUnavailable, "s3", self._bucket):
             return tuple(
                 StoredObject(entry["Key"].removeprefix(self._folder), entry["Size"])
                 for answer in self._pages(self._key(folder))
                 for entry in answer.get("Contents", [])
             )
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
 
     def delete(self, names: Sequence[str]) -> None:
-        try:
+        with ours(ObjectsUnavailable, "s3", self._bucket):
             # One by one: a batch needs a checksum of its own, and there are few of them.
             for name in names:
                 self._s3.delete_object(Bucket=self._bucket, Key=self._key(name))
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
 
     def _pages(self, prefix: str) -> Iterator[Any]:
         after: Any = {}
@@ -109,10 +101,8 @@ def runs_with_objects(
     folder = folder_of(pipeline, "")
     after = folder
     while True:
-        try:
+        with ours(ObjectsUnavailable, "s3", bucket):
             answer = s3.list_objects_v2(Bucket=bucket, Prefix=folder, StartAfter=after, MaxKeys=1)
-        except AWS_ERRORS as error:
-            raise ObjectsUnavailable(refusal(error, "s3", bucket)) from error
         if not answer.get("Contents"):
             return
         run = answer["Contents"][0]["Key"].removeprefix(folder).partition("/")[0]

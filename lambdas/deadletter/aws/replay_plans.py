@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, MALFORMED, StillUnprocessed, refusal, row_name
+from deadletter.aws.errors import MALFORMED, ours, row_name
 from deadletter.aws.replay_starts import PLAN_ROW, approval_key, plan_partition
 from deadletter.aws.table import Key, stored_number
 from deadletter.contract import ROWS_KEPT
@@ -66,10 +66,8 @@ class DynamoDBReplayPlans(ReplayPlans):
         return RunApproval(asked if isinstance(asked, bool) else None, answer)
 
     def _rows(self, *keys: Key) -> Mapping[Key, Mapping[str, Any]]:
-        try:
+        with ours(RunsUnavailable):
             return self._table.get_many(keys)
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise self._unavailable(error) from error
 
     def keep_asked(self, run: str, *, asked: bool) -> None:
         # Of an earlier snapshot of the same plan an answer may be left, which is none to this one.
@@ -83,10 +81,5 @@ class DynamoDBReplayPlans(ReplayPlans):
 
     def _keep(self, run: str, values: Mapping[str, Any]) -> None:
         ttl = int(self._clock() + ROWS_KEPT)
-        try:
+        with ours(RunsUnavailable):
             self._table.change(approval_key(self._pipeline, run), {**values, "ttl": ttl})
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
-
-    def _unavailable(self, error: Exception) -> RunsUnavailable:
-        return RunsUnavailable(refusal(error, "dynamodb", self._table.name))

@@ -7,16 +7,8 @@ from dataclasses import fields
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item
-from deadletter.aws.errors import (
-    AWS_ERRORS,
-    MALFORMED,
-    NoteRow,
-    StillUnprocessed,
-    ignore,
-    refusal,
-    row_name,
-)
+from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.errors import MALFORMED, Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import (
     PARTITION,
     SORT,
@@ -36,8 +28,6 @@ from deadletter.replay.run import SENDING, BadRun, ReplayRun, RunRefused, RunSta
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-_ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
 LARGEST_ITEM = 1_000
 """Bytes of a run's item at most: each grant writes it, and is billed by the KB."""
@@ -86,18 +76,14 @@ class DynamoDBReplayRuns:
         self._note_bad_row = note_bad_row
 
     def read(self, run: str) -> ReplayRun | None:
-        try:
+        with ours(RunsUnavailable):
             # By BatchGetItem: the functions' roles may read single items in no other way.
             item = self._table.get_many([self._key(run)]).get(self._key(run))
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return None if item is None else self._run(item)
 
     def all(self) -> tuple[ReplayRun, ...]:
-        try:
+        with ours(RunsUnavailable):
             items = self._table.query(Partition.RUNS.of(self._pipeline))
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return tuple(run for item in items if (run := self._readable(item)) is not None)
 
     def _readable(self, item: Mapping[str, Any]) -> ReplayRun | None:
@@ -108,17 +94,16 @@ class DynamoDBReplayRuns:
             self._note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
             return None
 
+    @ours(RunsUnavailable)
     def create(self, run: ReplayRun) -> ReplayRun:
         """Store a new run, unless there is one with its id. Returns the one that is stored."""
         try:
             self._table.put(run_to_item(run, self._pipeline, self._clock()), absent(PARTITION))
-        except AWS_ERRORS as error:
-            stored_item = conflicting_item(error)
-            if stored_item is None:
-                raise self._unavailable(error) from error
-            return self._run(stored_item)
+        except Conflict as conflict:
+            return self._run(conflict.item or {})
         return run
 
+    @ours(RunsUnavailable)
     def change(self, before: ReplayRun, after: ReplayRun) -> None:
         #  generation 4 ──write 5 (finds 4)──► 5
         #                 ├─ the SDK repeats the write: it finds its own 5 ──► done
@@ -132,19 +117,18 @@ class DynamoDBReplayRuns:
                 {**changed, "ttl": int(self._clock() + ROWS_KEPT)},
                 when=equals("generation", before.generation),
             )
-        except AWS_ERRORS as error:
-            stored_item = conflicting_item(error)
-            if stored_item is None:
-                raise self._unavailable(error) from error
+        except Conflict as conflict:
+            stored_item = conflict.item
             if not stored_item:
-                raise RunRefused(f"run {before.id} is unknown") from error
+                raise RunRefused(f"run {before.id} is unknown") from conflict
             if any(stored_item.get(name) != value for name, value in changed.items()):
                 now = self._run(stored_item)
                 raise RunRefused(
                     f"run {before.id} was changed meanwhile: it is {now.state} now,"
                     f" by {now.by or 'its execution'}"
-                ) from error
+                ) from conflict
 
+    @ours(RunsUnavailable)
     def bid(self, run: ReplayRun, bid: Bid) -> BidAnswer | None:
         """Grant the letters of a bid if the run allows it; see `deadletter.replay.limiter`.
 
@@ -155,10 +139,8 @@ class DynamoDBReplayRuns:
         """
         try:
             before = self._grant(run, bid)
-        except AWS_ERRORS as error:
-            item = conflicting_item(error)
-            if item is None:
-                raise self._unavailable(error) from error
+        except Conflict as conflict:
+            item = conflict.item
             if not item:
                 return None
             return BidAnswer(item.get("bid") == bid.token, self._run(item), _at(item))
@@ -201,9 +183,6 @@ class DynamoDBReplayRuns:
 
     def _key(self, run: str) -> Key:
         return (Partition.RUNS.of(self._pipeline), run)
-
-    def _unavailable(self, error: Exception) -> RunsUnavailable:
-        return RunsUnavailable(refusal(error, "dynamodb", self._table.name))
 
 
 def run_to_item(run: ReplayRun, pipeline: str, now: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, code, refusal
+from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
 from deadletter.aws.table import PARTITION, SORT, Key, parts
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.journal import KEY_BYTES, key_of
@@ -17,8 +17,6 @@ from deadletter.replay.run import ReplayRun, RunsUnavailable
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_stepfunctions import SFNClient
-
-_ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
 PLAN_ROW, APPROVAL_ROW = "plan", "approval"
 """Sort keys of a run's plan, and of its approval."""
@@ -67,23 +65,16 @@ class DynamoDBReplayStarts:
                 {SORT: f"{COUNTED}{number:06}", "keys": keys}
                 for number, keys in enumerate(packed(origins))
             ]
-        try:
+        with ours(RunsUnavailable):
             for row in rows:
                 self._table.write_many(puts=[{PARTITION: partition, "ttl": ttl, **row}])
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
     def approval_token(self, run: str) -> str | None:
         """The token with which the run waits for an approval; None if it does not wait."""
         key = approval_key(self._pipeline, run)
-        try:
+        with ours(RunsUnavailable):
             row = self._table.get_many([key]).get(key)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return str(row["token"]) if row and row.get("token") else None
-
-    def _unavailable(self, error: Exception) -> RunsUnavailable:
-        return RunsUnavailable(refusal(error, "dynamodb", self._table.name))
 
 
 def packed(origins: Sequence[str]) -> Iterator[bytes]:

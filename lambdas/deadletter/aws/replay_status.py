@@ -6,14 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import (
-    AWS_ERRORS,
-    MALFORMED,
-    StillUnprocessed,
-    condition_failed,
-    refusal,
-    row_name,
-)
+from deadletter.aws.errors import MALFORMED, Conflict, ours, row_name
 from deadletter.aws.table import PARTITION, SORT, Key, absent, begins, equals
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.replay.progress import DIGITS, PartStatus, StatusUnavailable, merged
@@ -29,8 +22,6 @@ _MOST_CONFLICTS = 5
 _DIGITS = frozenset(DIGITS)
 _TEXTS = ("outcomes", "returns", "late")
 """The attributes of a row with a character for each letter."""
-
-_ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
 _OUTCOMES = frozenset(ReplayOutcome)
 
@@ -52,10 +43,8 @@ class DynamoDBStatuses:
         self._clock = clock
 
     def read(self, shard: int) -> Mapping[int, PartStatus]:
-        try:
+        with ours(StatusUnavailable):
             items = self._table.query(self._partition, begins(SORT, f"{shard}#"))
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return dict(map(self._part, items))
 
     def _part(self, item: Mapping[str, Any]) -> tuple[int, PartStatus]:
@@ -75,10 +64,8 @@ class DynamoDBStatuses:
 
     def write(self, shard: int, parts: Mapping[int, PartStatus]) -> None:
         for part, status in parts.items():
-            try:
+            with ours(StatusUnavailable):
                 self._write((self._partition, f"{shard}#{part:06d}"), status)
-            except _ERRORS as error:
-                raise self._unavailable(error) from error
 
     def _write(self, key: Key, status: PartStatus) -> None:
         #  row v4 ──a reads 4, writes 5──► 5
@@ -100,12 +87,7 @@ class DynamoDBStatuses:
                     },
                     equals("v", version) if version else absent("v"),
                 )
-            except AWS_ERRORS as error:
-                if not condition_failed(error):
-                    raise
-            else:
-                return
+            except Conflict:
+                continue
+            return
         raise StatusUnavailable("a status row of the run changes too often at once")
-
-    def _unavailable(self, error: Exception) -> StatusUnavailable:
-        return StatusUnavailable(refusal(error, "dynamodb", self._table.name))

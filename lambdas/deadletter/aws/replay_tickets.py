@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, conflicting_item, plain
-from deadletter.aws.errors import AWS_ERRORS, MALFORMED, StillUnprocessed, refusal
+from deadletter.aws.dynamodb import DynamoDBTable, plain
+from deadletter.aws.errors import MALFORMED, Conflict, ours
 from deadletter.aws.table import PARTITION, SORT, Key, absent, begins, kept, one_of, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.in_parallel import InParallel
@@ -24,8 +24,6 @@ from deadletter.replay.ticket import (
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-_ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
 
 def ticket_key(pipeline: str, run: str, origin: str, copy: str) -> Key:
@@ -57,13 +55,12 @@ class DynamoDBTickets:
         self._in_parallel([partial(self._put, ticket) for ticket in tickets])
 
     def read(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Ticket]:
-        try:
+        with ours(TicketsUnavailable):
             items = self._table.get_many([self._key(*key) for key in keys])
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         tickets = [ticket_from_item(item, self._run) for item in items.values()]
         return {(ticket.origin, ticket.copy): ticket for ticket in tickets}
 
+    @ours(TicketsUnavailable)
     def settle(self, ticket: Ticket, fate: ReplayOutcome) -> Ticket:
         """Give up waiting for a ticket's outcome, unless its letter has come back meanwhile.
 
@@ -75,30 +72,25 @@ class DynamoDBTickets:
                 {"fate": str(fate), "ttl": self._expires()},
                 when=one_of("fate", [str(ReplayOutcome.SENT), str(fate)]) & absent("returned"),
             )
-        except AWS_ERRORS as error:
-            item = conflicting_item(error)
-            if not item:
-                raise self._unavailable(error) from error
-            return ticket_from_item(item, self._run)
+        except Conflict as conflict:
+            if not conflict.item:
+                raise TicketsUnavailable("the ticket is gone") from conflict
+            return ticket_from_item(conflict.item, self._run)
         return replace(ticket, fate=fate)
 
     def all(self) -> Iterator[Ticket]:
         """All tickets of the run, partition by partition."""
         for number in range(TICKET_PARTITIONS):
             partition = Partition.RUN.of(self._pipeline, self._run, str(number))
-            try:
+            with ours(TicketsUnavailable):
                 for item in self._table.stored_items(partition):
                     yield ticket_from_item(plain(item), self._run)
-            except AWS_ERRORS as error:
-                raise self._unavailable(error) from error
 
     def of(self, origin: str) -> tuple[Ticket, ...]:
         """The tickets of one letter, the earliest first."""
         partition, prefix = self._key(origin, "")
-        try:
+        with ours(TicketsUnavailable):
             items = self._table.query(partition, begins(SORT, prefix))
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         tickets = [ticket_from_item(item, self._run) for item in items]
         return tuple(sorted(tickets, key=lambda ticket: ticket.at))
 
@@ -106,19 +98,14 @@ class DynamoDBTickets:
         # No put: the redriver may have set `returned` on the same ticket already. The first
         # writer's facts stay: a worker that was paused for long must not change them.
         key, facts = self._key(ticket.origin, ticket.copy), kept(facts_of(ticket))
-        try:
+        with ours(TicketsUnavailable):
             self._table.change(key, {"ttl": self._expires(), **facts})
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
 
     def _expires(self) -> int:
         return int(self._clock() + ROWS_KEPT)
 
     def _key(self, origin: str, copy: str) -> Key:
         return ticket_key(self._pipeline, self._run, origin, copy)
-
-    def _unavailable(self, error: Exception) -> TicketsUnavailable:
-        return TicketsUnavailable(refusal(error, "dynamodb", self._table.name))
 
 
 def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.errors import ours
 from deadletter.message.letter import compact_json
 from deadletter.watch.watch import RescueUnavailable
 
@@ -17,11 +17,9 @@ def start_rescue(client: LambdaClient, function: str, source: str) -> None:
 
     Raises RescueUnavailable.
     """
-    try:
+    with ours(RescueUnavailable, "lambda", function):
         client.invoke(
             FunctionName=function,
             InvocationType="Event",
             Payload=compact_json({"source": source, "rescue": True}),
         )
-    except AWS_ERRORS as error:
-        raise RescueUnavailable(refusal(error, "lambda", function)) from error

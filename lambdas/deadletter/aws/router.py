@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.errors import ours
 from deadletter.message.letter import compact_json
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from deadletter.routing.wire import answer_from_json, encoded_question, lanes_from_json
@@ -42,11 +42,9 @@ class LambdaRouter:
         return lanes_from_json(self._ask(compact_json({"lanes": list(lanes)})), lanes)
 
     def _ask(self, question: bytes) -> Any:
-        try:
+        with ours(RouterUnavailable, "lambda", self._function):
             answer = self._client.invoke(FunctionName=self._function, Payload=question)
             payload = answer["Payload"].read()
-        except AWS_ERRORS as error:
-            raise RouterUnavailable(refusal(error, "lambda", self._function)) from error
         if answer.get("FunctionError"):
             raise RouterUnavailable(f"function {self._function} failed: {_failure(payload)}")
         try:

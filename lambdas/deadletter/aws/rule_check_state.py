@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.errors import ours
 from deadletter.contract import rule_checker, rules_table
 from deadletter.watch.watch import RuleCheckUnavailable
 
@@ -23,10 +23,8 @@ def why_edits_are_late(client: LambdaClient, app: str) -> str:
     """
     # The same function keeps the edits of endpoints: no router waits for these.
     function, rules = rule_checker(app), f":table/{rules_table(app)}/"
-    try:
+    with ours(RuleCheckUnavailable, "lambda", function):
         answer = client.list_event_source_mappings(FunctionName=function)
-    except AWS_ERRORS as error:
-        raise RuleCheckUnavailable(refusal(error, "lambda", function)) from error
     mappings = [each for each in answer["EventSourceMappings"] if rules in each["EventSourceArn"]]
     if not mappings:
         return f"no event source mapping feeds {function}"

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable, plain
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, code, condition_failed
+from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import PARTITION, SORT, begins, parts, unchanged
 from deadletter.contract import (
     AUDIT,
@@ -88,6 +88,7 @@ class DynamoDBVerdicts:
     def __init__(self, client: DynamoDBClient, table: str) -> None:
         self._table = DynamoDBTable(client, table, RULES)
 
+    @ours(CheckUnavailable)
     def write(self, verdict: RuleVerdict) -> bool:
         outcome = {
             "status": str(verdict.status),
@@ -103,10 +104,8 @@ class DynamoDBVerdicts:
                 # Every column is still as it was judged: a newer edit has its own verdict.
                 when=unchanged(verdict.judged, [*verdict.judged, *verdict.absent]),
             )
-        except AWS_ERRORS as error:
-            if condition_failed(error):
-                return False
-            raise CheckUnavailable(f"the rules table: {code(error)}") from error
+        except Conflict:
+            return False
         return True
 
 
@@ -117,17 +116,13 @@ class DynamoDBNamesakes:
         self._table = DynamoDBTable(client, table, RULES)
 
     def of(self, rule_id: str, keys: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
-        try:
+        with ours(CheckUnavailable):
             items = self._table.get_many([(key, rule_id) for key in keys])
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise CheckUnavailable("the rules table: rules with the same id") from error
         return {key: item for (key, _), item in items.items()}
 
     def under(self, key: str) -> Sequence[Mapping[str, Any]]:
-        try:
+        with ours(CheckUnavailable):
             return self._table.query(key)
-        except AWS_ERRORS as error:
-            raise CheckUnavailable(f"the rules table: {code(error)}") from error
 
 
 class DynamoDBBookVersions:
@@ -137,10 +132,8 @@ class DynamoDBBookVersions:
         self._table = DynamoDBTable(client, letters_table)
 
     def write(self, pipeline: str, version: str) -> None:
-        try:
+        with ours(CheckUnavailable):
             self._table.change((book_partition(pipeline), BOOK_ROW), {"version": version})
-        except AWS_ERRORS as error:
-            raise CheckUnavailable(f"the letters table: {code(error)}") from error
 
 
 class DynamoDBVersionCounts:
@@ -151,7 +144,7 @@ class DynamoDBVersionCounts:
 
     def forget(self, pipelines: Iterable[str], rule_id: str, keep: str | None) -> None:
         kept = None if keep is None else rule_counts_key(rule_id, keep)
-        try:
+        with ours(CheckUnavailable):
             for pipeline in pipelines:
                 partition = Partition.MATCHES.of(pipeline)
                 items = self._table.query(partition, begins(SORT, rule_id), only=(PARTITION, SORT))
@@ -160,8 +153,6 @@ class DynamoDBVersionCounts:
                 gone = [key for key in keys if _rule_of(key) == rule_id or key == rule_id]
                 for part in parts([key for key in gone if key != kept], 25):
                     self._table.write_many(deletes=[(partition, key) for key in part])
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise CheckUnavailable("the letters table: counts of a rule") from error
 
 
 def _rule_of(counts_key: str) -> str:
@@ -196,7 +187,5 @@ class DynamoDBHistory:
             "ttl": int(self._clock() + self._keep_seconds),
             **{name: image for name, image in images.items() if image is not None},
         }
-        try:
+        with ours(CheckUnavailable):
             self._table.put(item)
-        except AWS_ERRORS as error:
-            raise CheckUnavailable(f"the audit table: {code(error)}") from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.errors import Failed, ours
 from deadletter.contract import BOOK_ROW, EVERY_PIPELINE, MINUTE, RULES, book_partition
 from deadletter.rules.rulebook import RulesUnavailable
 
@@ -71,16 +71,14 @@ class DynamoDBRules:
         keys = [(book_partition(name), BOOK_ROW) for name in (pipeline, EVERY_PIPELINE)]
         try:
             rows = self._letters.get_many(keys)
-        except (*AWS_ERRORS, StillUnprocessed):
+        except Failed:
             # Without them the rules are read as often as they would have been asked for.
             return None
         return tuple(str(rows.get(key, {}).get("version", "")) for key in keys)
 
     def _query(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
-        try:
+        with ours(RulesUnavailable):
             return [item for key in (pipeline, EVERY_PIPELINE) for item in self._table.query(key)]
-        except AWS_ERRORS as error:
-            raise RulesUnavailable(refusal(error, "dynamodb", self._table.name)) from error
 
 
 def _is_unchanged(known: _Known, versions: tuple[str, ...] | None, now: float) -> bool:

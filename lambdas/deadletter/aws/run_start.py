@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.errors import ours
 from deadletter.message.letter import compact_json
 from deadletter.redrive.shards import RunNotStarted
 
@@ -24,9 +24,7 @@ class LambdaRunStarter:
         self._function = function
 
     def start(self, event: Mapping[str, Any]) -> None:
-        try:
+        with ours(RunNotStarted, "lambda", self._function):
             self._client().invoke(
                 FunctionName=self._function, InvocationType="Event", Payload=compact_json(event)
             )
-        except AWS_ERRORS as error:
-            raise RunNotStarted(refusal(error, "lambda", self._function)) from error

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, condition_failed, refusal
+from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.rule_check_state import why_edits_are_late
 from deadletter.aws.table import absent, at_least, at_most, is_number, stored_number
@@ -49,14 +49,12 @@ class AppLook:
     def __call__(self) -> SharedLook:
         """The newest look, another watch's or its own. Raises RuleCheckUnavailable."""
         now = self._clock()
-        try:
+        with ours(RuleCheckUnavailable):
             before = self._read(now)
             if now < before.turn_ends or not self._take(before, now):
                 return before
             found = self._find_out(replace(before, turn_ends=now + TURN), now)
             self._table.change(_KEY, _stored(found))
-        except AWS_ERRORS as error:
-            raise RuleCheckUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         return found
 
     def _read(self, now: float) -> SharedLook:
@@ -88,10 +86,8 @@ class AppLook:
                 | at_least("turn_ends", stored_number(now + 2 * TURN))
                 | ~is_number("turn_ends"),
             )
-        except AWS_ERRORS as error:
-            if condition_failed(error):
-                return False
-            raise
+        except Conflict:
+            return False
         return True
 
     def _find_out(self, look: SharedLook, now: float) -> SharedLook:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.errors import ours
 from deadletter.aws.own_rows import NO_GROUP
 from deadletter.contract import EDITED, Partition, body_object
 from deadletter.redrive.orphans import OrphansUnavailable, StoredBody
@@ -31,10 +31,8 @@ class S3StoredBodies:
     def all(self) -> Iterator[StoredBody]:
         after: Any = {}
         while True:
-            try:
+            with ours(OrphansUnavailable, "s3", self._bucket):
                 answer = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=self._folder, **after)
-            except AWS_ERRORS as error:
-                raise OrphansUnavailable(refusal(error, "s3", self._bucket)) from error
             for entry in answer.get("Contents", []):
                 name = entry["Key"]
                 yield StoredBody(name, self._copy_in(name), entry["LastModified"].timestamp())
@@ -44,10 +42,8 @@ class S3StoredBodies:
 
     def named(self, bodies: Sequence[StoredBody]) -> Collection[str]:
         keys = {(Partition.LETTER.of(self._pipeline, body.copy), NO_GROUP) for body in bodies}
-        try:
+        with ours(OrphansUnavailable):
             items = self._table.get_many(sorted(keys))
-        except (*AWS_ERRORS, StillUnprocessed) as error:
-            raise OrphansUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         return {
             str(item[name])
             for item in items.values()
@@ -56,10 +52,8 @@ class S3StoredBodies:
         }
 
     def delete(self, name: str) -> None:
-        try:
+        with ours(OrphansUnavailable, "s3", self._bucket):
             self._s3.delete_object(Bucket=self._bucket, Key=name)
-        except AWS_ERRORS as error:
-            raise OrphansUnavailable(refusal(error, "s3", self._bucket)) from error
 
     def _copy_in(self, name: str) -> str:
         """The copy in a name: `waiting/<pipeline>/<copy>`, or `<copy>.<ms>.edit` of an edit."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -16,12 +17,12 @@ from deadletter.aws.dynamodb import DynamoDBTable, plain
 from deadletter.aws.errors import (
     AWS_ERRORS,
     MALFORMED,
+    Conflict,
+    Failed,
     NoteRow,
-    StillUnprocessed,
-    cancelled,
     code,
-    condition_failed,
     ignore,
+    ours,
     refusal,
     row_name,
 )
@@ -90,7 +91,6 @@ if TYPE_CHECKING:
 
     from deadletter.aws.returning_letters import ReturningLetters
 
-_ERRORS = (*AWS_ERRORS, StillUnprocessed)
 # Without permission to list the bucket, S3 answers AccessDenied for a missing key.
 _GONE = frozenset({"NoSuchKey", "AccessDenied"})
 INLINE_BYTES = 4096
@@ -157,20 +157,16 @@ class DynamoDBLanes:
         self.foreign = ForeignRows(note_foreign)
 
     def lanes(self) -> Sequence[Lane]:
-        try:
+        with ours(RoomUnavailable):
             items = self._table.query(Partition.LANES.of(self._pipeline), lagging=True)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         for item in filter(_is_bad_lane, items):
             self._note_bad(item)
         return [Lane(item[SORT], _touched(item), _review_of(item)) for item in items]
 
     def count(self, lane: str) -> int:
         """The number of letters in a lane, over all its shards. The index may lag by seconds."""
-        try:
+        with ours(RoomUnavailable):
             return sum(self._count_shard(lane, shard) for shard in range(SHARDS))
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
     def _count_shard(self, lane: str, shard: int) -> int:
         """The number of letters in a shard; the foreign rows in it are noted."""
@@ -218,22 +214,14 @@ class DynamoDBLanes:
     def _note_bad(self, item: Mapping[str, Any]) -> None:
         self._note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
 
-    def _refusal(self, error: Exception) -> str:
-        return refusal(error, "dynamodb", self._table.name)
-
-    def _unavailable(self, error: Exception) -> RoomUnavailable:
-        return RoomUnavailable(self._refusal(error))
-
     def look(self, lane: str, most: int, *, bodies: bool = False) -> Sequence[WaitingLetter]:
         """At most so many letters of a lane, those that are due first.
 
         Without `bodies` nothing is read of the letters themselves.
         """
         keys = [(entry[PARTITION], entry[SORT]) for entry in self._first(lane, most)]
-        try:
+        with ours(RoomUnavailable):
             items = self._table.get_many(keys, only=() if bodies else WAITING_FIGURES)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         found = [items[key] for key in keys if key in items]
         seen = [self._seen(item) for item in found]
         return [letter for letter in seen if letter.lane == lane]
@@ -243,10 +231,8 @@ class DynamoDBLanes:
         one of a FIFO group.
         """
         key = (Partition.LETTER.of(self._pipeline, copy), NO_GROUP)
-        try:
+        with ours(RoomUnavailable):
             item = self._table.get_many([key], only=WAITING_FIGURES).get(key)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return None if item is None else self._seen(item)
 
     def first_due(self, lane: str) -> float | None:
@@ -256,12 +242,10 @@ class DynamoDBLanes:
 
     def _first(self, lane: str, most: int) -> Sequence[Mapping[str, Any]]:
         """At most so many entries of a lane in the index, those that are due first."""
-        try:
+        with ours(RoomUnavailable):
             entries = [
                 entry for shard in range(SHARDS) for entry in self._listed(lane, shard, most)
             ]
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return sorted(entries, key=lambda entry: entry["due"])[:most]
 
     def _seen(self, item: Mapping[str, Any]) -> WaitingLetter:
@@ -334,45 +318,38 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             return None if item is None else self._read_letter(item, self._bodies([item]))
         except (*MALFORMED, NotALetter):
             return None
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
+    @ours(RoomUnavailable)
     def retire(self, lane: Lane) -> None:
-        try:
+        with suppress(Conflict):
             self._table.delete(
                 (Partition.LANES.of(self._pipeline), lane.name),
                 equals("touched", int(lane.touched)),
             )
-        except AWS_ERRORS as error:
-            if not condition_failed(error):
-                raise self._unavailable(error) from error
 
+    @ours(RoomUnavailable)
     def note_review(self, lane: str, before: LaneReview, after: LaneReview) -> None:
         # A review that could not be read is replaced.
         is_first = before == NOT_REVIEWED
         is_known = _EXISTS & equals("review", _review_text(before))
-        try:
+        with suppress(Conflict):
             self._table.change(
                 (Partition.LANES.of(self._pipeline), lane),
                 {"review": _review_text(after)},
                 when=_EXISTS if is_first else is_known,
             )
-        except AWS_ERRORS as error:
-            if not condition_failed(error):
-                raise self._unavailable(error) from error
 
     def paid(self, lane: str) -> LanePaid | None:
-        try:
+        with ours(RoomUnavailable):
             key = (Partition.LANES.of(self._pipeline), lane)
             item = self._table.get_many([key]).get(key, {})
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         paid = _paid_of(item)
         if "paid" in item and paid is None:
             # The next note replaces it.
             self._bad_paid[lane] = item["paid"]
         return paid
 
+    @ours(RoomUnavailable)
     def note_paid(self, lane: str, before: LanePaid | None, after: LanePaid) -> bool:
         known = None if before is None else _paid_text(before)
         if before is None:
@@ -384,22 +361,18 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 {"paid": _paid_text(after)},
                 when=_EXISTS & is_known,
             )
-        except AWS_ERRORS as error:
-            if not condition_failed(error):
-                raise self._unavailable(error) from error
+        except Conflict:
             return False
         return True
 
     def reschedule(self, received: ReceivedLetter, lane: str, due: float) -> None:
         key = _read_place(received.handle)[0]
-        try:
+        with ours(RoomUnavailable):
             keys = self._keys_of_group(key[0], lane) if self._fifo else [key]
             # A review looks at the first letter of a group, and comes back while that one is not
             # due as it should be: changed last, it vouches for those behind it.
             for each in reversed(keys):
                 self._reschedule(each, lane, due)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
     def _keys_of_group(self, partition: str, lane: str) -> Sequence[Key]:
         items = self._table.query(partition, keep=self._in_lane(lane))
@@ -407,10 +380,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def recall(self, entry: WaitingRoomEntry, due: float) -> bool:
         """Change when a letter is due, as a person does; False if it has left its lane."""
-        try:
+        with ours(RoomUnavailable):
             return self._reschedule(_read_place(entry.place)[0], entry.lane, due)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
     def _reschedule(self, key: Key, lane: str, due: float) -> bool:
         """Change when an item is due, unless it has left its lane.
@@ -422,9 +393,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         waits = in_lane & above("due", int(now)) if due > now else in_lane
         try:
             self._table.change(key, {"due": int(due)}, when=waits)
-        except AWS_ERRORS as error:
-            if not condition_failed(error):
-                raise
+        except Conflict:
             return False
         return True
 
@@ -442,12 +411,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         return {order.copy for order in orders} - missing
 
     def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
-        try:
+        with ours(RoomUnavailable):
             # Runs look only into registered lanes: register first, then put letters in.
             for lane in sorted({order.hold.lane for order in orders}):
                 self._register(lane)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         returning = self._returning(orders)
         confirmations: dict[str, Confirmation] = {}
         stopped: set[str | None] = set()
@@ -459,13 +426,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                     stored = [order for order in going if self._take_back(order, returning)]
                 else:
                     stored = self._put(going)
-            except _ERRORS as error:
-                self._note_refusal(self._refusal(error))
+            except Failed as error:
+                self._note_refusal(str(error))
             for order in stored:
                 confirmations[order.copy] = Confirmation(order.copy, _PLACE)
             stopped |= {self._group_of(order) for order in going if order not in stored} - {None}
         return confirmations
 
+    @ours(RoomUnavailable)
     def admit_with(self, orders: Sequence[Order], changed: Sequence[Change]) -> bool:
         """Put letters in and set attributes of other items, each on its condition: all or nothing.
 
@@ -479,10 +447,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             if len(items) < len(orders):
                 raise RoomUnavailable("the bucket does not take the body of a message")
             self._table.together(changes=changed, puts=[(item, None) for item in items])
-        except _ERRORS as error:
-            if not isinstance(error, StillUnprocessed) and cancelled(error):
-                return False
-            raise self._unavailable(error) from error
+        except Conflict:
+            return False
         return True
 
     def _parts(self, orders: Sequence[Order]) -> Iterator[Sequence[Order]]:
@@ -509,10 +475,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         from deadletter.aws.returning_letters import ReturningLetters
 
         returning = [order for order in orders if _is_return(order)]
-        try:
+        with ours(RoomUnavailable):
             return ReturningLetters(self._table, self._pipeline, returning)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
     def _take_back(self, order: Order, returning: ReturningLetters) -> bool:
         """Put a letter into its run's lane and note it on its ticket, both or none.
@@ -530,9 +494,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         change = returning.noted(order, (item[PARTITION], item[SORT]))
         try:
             self._table.together(changes=[change], puts=[(item, None)])
-        except AWS_ERRORS as error:
-            if not cancelled(error):
-                raise
+        except Conflict:
             returning.read_again(order)
             return returning.is_back(order)
         returning.note(order)
@@ -550,10 +512,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
         keys = {received.letter.message_id: self.key(received) for received in letters}
-        try:
+        with ours(RoomUnavailable):
             items = self._table.get_many(list(keys.values()))
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return {
             copy: Confirmation(copy, _PLACE)
             for copy, key in keys.items()
@@ -588,11 +548,9 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 "lane": self._lane(lane, shard),
                 "due": stored_number(after.due),
             }
-        try:
+        with ours(RoomUnavailable):
             due = None if is_any else at_most("due", int(until))
             items = self._listed(lane, shard, most, due, behind)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return [
             WaitingRoomEntry(
                 copy=_copy_of(item),
@@ -616,7 +574,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         locked_until: float,
         in_parallel: InParallel | None = None,
     ) -> Iterator[RoomContents]:
-        try:
+        with ours(RoomUnavailable):
             alone = [each for each in entries if not self._fifo or _is_read_alone(each.lane)]
             grouped = [each for each in entries if self._fifo and not _is_read_alone(each.lane)]
             items = [*self._group_items(grouped, in_parallel), *self._single_items(alone)]
@@ -624,8 +582,6 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             for part in _parts_in_memory(items):
                 bodies = self._bodies(part, in_parallel)
                 yield self._contents(part, bodies, locked_until, broken)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
     def _contents(
         self,
@@ -652,12 +608,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def held(self, lane: str, places: Sequence[Key]) -> Mapping[Key, int]:
         """The shards of those items with these keys that are in a lane, read consistently."""
         prefix = f"{self._lane(lane)}|"
-        try:
+        with ours(RoomUnavailable):
             # Without their content: it may be megabytes.
             only = (PARTITION, SORT, "lane")
             items = self._table.get_many(self._own_places(places), only=only)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return {
             key: int(shard)
             for key, item in items.items()
@@ -673,7 +627,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         as we write it is held, and has no content.
         """
         prefix = f"{self._lane(lane)}|"
-        try:
+        with ours(RoomUnavailable):
             items = self._table.get_many(self._own_places(places))
             found = [
                 item
@@ -685,8 +639,6 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 for item in part:
                     shard = int(item["lane"].removeprefix(prefix))
                     yield self._held_item(item, shard, bodies)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
     def _held_item(
         self, item: Mapping[str, Any], shard: int, bodies: Mapping[str, bytes]
@@ -704,7 +656,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def postpone(self, order: Order) -> None:
         key = _read_place(order.received.handle)[0]
-        try:
+        with ours(RoomUnavailable):
             self._register(order.hold.lane)
             if not _is_return(order):
                 self._table.change(key, self._changed(order), when=_EXISTS)
@@ -716,8 +668,6 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             changed = self._changed(returning.in_its_shard(order))
             note = returning.noted(order, key)
             self._table.together(changes=[Change(key, changed, _EXISTS), note])
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
 
     def _changed(self, order: Order) -> dict[str, Any]:
         """What an item says of the hold of its letter."""
@@ -732,13 +682,11 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         waiting: dict[str, Wait] = {}
-        try:
+        with ours(RoomUnavailable):
             for group in groups:
                 item = self._last_waiting(self._group_partition(group, home))
                 if item is not None:
                     waiting[group] = self._shared_wait(item)
-        except _ERRORS as error:
-            raise self._unavailable(error) from error
         return waiting
 
     def _shared_wait(self, item: Mapping[str, Any]) -> Wait:
@@ -765,8 +713,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             places = [_read_place(received.handle) for received in part]
             try:
                 self._table.write_many(deletes=[key for key, _ in places])
-            except _ERRORS as error:
-                self._note_refusal(self._refusal(error))
+            except Failed as error:
+                self._note_refusal(str(error))
                 remaining.extend(part)
                 continue
             for name in (name for _, names in places for name in names):

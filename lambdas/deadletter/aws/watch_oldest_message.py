@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.errors import ours
 from deadletter.contract import HOUR, MINUTE
 from deadletter.message.queue import QueueUnavailable
 from deadletter.watch.observation import OldestMessage
@@ -35,15 +35,13 @@ def oldest_message(client: CloudWatchClient, queue: str, now: float) -> OldestMe
             "Stat": "Maximum",
         },
     }
-    try:
+    with ours(QueueUnavailable, "cloudwatch", queue):
         answer = client.get_metric_data(
             MetricDataQueries=[age_of_queue],
             StartTime=datetime.fromtimestamp(now - LOOK_BACK, UTC),
             EndTime=datetime.fromtimestamp(now, UTC),
             ScanBy="TimestampDescending",
         )
-    except AWS_ERRORS as error:
-        raise QueueUnavailable(refusal(error, "cloudwatch", queue)) from error
     values = [
         (at.timestamp(), age)
         for result in answer.get("MetricDataResults", [])

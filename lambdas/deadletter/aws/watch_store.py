@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import AWS_ERRORS, NoteRow, ignore, refusal, row_name
+from deadletter.aws.errors import NoteRow, ignore, ours, row_name
 from deadletter.aws.lease import is_bad_lease, memories_by_source
 from deadletter.aws.table import SORT, stored_number
 from deadletter.contract import WATCH_ROW, Partition
@@ -34,10 +34,8 @@ class DynamoDBWatchStore:
         self._note_bad_row = note_bad_row
 
     def read(self) -> tuple[WatchRow | None, Mapping[str, SourceMemory]]:
-        try:
+        with ours(LeaseUnavailable):
             items = self._table.query(self._partition)
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
         by_source = {item[SORT]: item for item in items}
         bad = {source for source, item in by_source.items() if is_bad_lease(item)}
         watch = by_source.pop(WATCH_ROW, None)
@@ -50,13 +48,8 @@ class DynamoDBWatchStore:
         return row, memories_by_source(by_source.values())
 
     def write(self, row: WatchRow) -> None:
-        try:
+        with ours(LeaseUnavailable):
             self._table.change(
                 (self._partition, WATCH_ROW),
                 {"state": row_to_json(row), "ran_at": stored_number(row.ran_at)},
             )
-        except AWS_ERRORS as error:
-            raise self._unavailable(error) from error
-
-    def _unavailable(self, error: Exception) -> LeaseUnavailable:
-        return LeaseUnavailable(refusal(error, "dynamodb", self._table.name))

@@ -7,10 +7,10 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from console.operations.adapter_errors import aws_errors
 from console.operations.problem import Cause, Problem
+from deadletter.aws.errors import Unknown
 from deadletter.aws.lease import read_last_run
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.circuit.state import CircuitsUnavailable
-from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
 
 
@@ -43,7 +43,7 @@ def test_the_aws_error_is_found_below_several_others() -> None:
     ("error", "text"),
     [
         (CircuitsUnavailable("the table is throttling"), "Try again: the table is throttling."),
-        (RoomUnavailable(), "Try again: a DynamoDB table is throttling."),
+        (Unknown("the table is throttling"), "Try again: the table is throttling."),
     ],
 )
 def test_without_an_aws_error_it_is_a_sentence(error: Exception, text: str) -> None:
