@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING
-
-from deadletter.aws.wiring import world as wiring
-from handlers.runtime import world
-
-if TYPE_CHECKING:
-    from deadletter.aws.wiring.world import Whereabouts
 
 
 def in_init(make: Callable[[], object]) -> None:
@@ -20,11 +13,11 @@ def in_init(make: Callable[[], object]) -> None:
     Anywhere else than in Lambda it is made at the first event: a test that imports a handler has
     neither region nor settings.
     """
-    if "AWS_LAMBDA_INITIALIZATION_TYPE" in os.environ:
+    if "AWS_LAMBDA_INITIALIZATION_TYPE" not in os.environ:
+        return
+    # All of it stays: to search it for garbage took a fifth of a cold start.
+    gc.disable()
+    try:
         make()
-
-
-@cache
-def whereabouts() -> Whereabouts | None:
-    """Where this function runs; None unless its environment is as Lambda sets it."""
-    return wiring.whereabouts(os.environ, world().clock)
+    finally:
+        gc.enable()

@@ -37,7 +37,6 @@ from deadletter.aws.queue import SqsQueue
 from deadletter.aws.replay_delivery import THROTTLED_PAUSE, LambdaDelivery
 from deadletter.aws.whole_requests import with_deadline
 from deadletter.aws.wire.connections import Connections
-from deadletter.aws.wire.whereabouts import Keys, Whereabouts
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Letter
@@ -141,35 +140,19 @@ def read_request(connection: socket.socket) -> bytes:
     return head + body
 
 
-def quick_whereabouts(url: str, bundle: str) -> Whereabouts:
-    return Whereabouts(
-        "eu-west-1",
-        "amazonaws.com",
-        Keys("AKID", "secret", "token"),
-        {"sqs": url, "lambda": url},
-        bundle,
-        lambda: datetime.now(UTC).replace(tzinfo=None),
-        lambda: "",
-    )
+def thin() -> Any:
+    return made._thin(made._sqs, LIMITS)
 
 
-def thin(url: str, bundle: str) -> Any:
-    return made._hot("sqs", LIMITS, made._sqs, None)
-
-
-def quick(url: str, bundle: str) -> Any:
-    return made._hot("sqs", LIMITS, made._sqs, quick_whereabouts(url, bundle))
-
-
-def all_by_boto3(url: str, bundle: str) -> Any:
+def all_by_boto3() -> Any:
     return made._sqs(LIMITS.config())
 
 
-def of_a_team(url: str, bundle: str) -> Any:
+def of_a_team() -> Any:
     return with_deadline(boto3.client("sqs", config=LIMITS.config()))
 
 
-CLIENTS = [thin, quick, all_by_boto3, of_a_team]
+CLIENTS = [thin, all_by_boto3, of_a_team]
 
 
 @pytest.fixture
@@ -192,7 +175,7 @@ def servers() -> Iterator[list[Loopback]]:
         server.close()
 
 
-Make = Callable[[str, str], Any]
+Make = Callable[[], Any]
 
 
 def queue_at(
@@ -202,7 +185,7 @@ def queue_at(
     account.setenv("AWS_ENDPOINT_URL", url)
     if bundle:
         account.setenv("AWS_CA_BUNDLE", bundle)
-    client = make(url, bundle)
+    client = make()
     return SqsQueue(client, f"{url}/111122223333/orders", lambda: 0.0, sending=client)
 
 

@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import botocore.session
 import pytest
-from botocore.exceptions import UnknownServiceError
 
 from deadletter.aws import sdk
 from deadletter.aws.clients import _CONFIG
-from deadletter.aws.quick_loader import QuickLoader
 
 SERVICES = ("sqs", "dynamodb", "s3", "lambda", "stepfunctions")
 NEVER_LOADED = ("boto3", "s3transfer", "multiprocessing", "jsonschema", "moto", "asyncio")
@@ -60,7 +57,6 @@ def cold_start(handler: str, **environment: str) -> tuple[set[str], set[str]]:
     done = subprocess.run(
         [sys.executable, "-c", COLD_START, handler],
         env={
-            # With keys in its environment, as Lambda has them, it would begin without botocore.
             **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             "PYTHONPATH": str(root / "lambdas"),
             "AWS_DEFAULT_REGION": "eu-west-1",
@@ -112,15 +108,3 @@ def test_clients_have_the_endpoints_and_the_calls_of_boto3s(
         assert ours.meta.region_name == theirs.meta.region_name
         assert ours.meta.method_to_api_mapping == theirs.meta.method_to_api_mapping
     sdk.session.cache_clear()
-
-
-def test_the_loader_knows_the_services_that_botocore_knows(tmp_path: Path) -> None:
-    usual = botocore.session.get_session().get_component("data_loader")
-    quick = QuickLoader([*usual.search_paths, str(tmp_path / "missing")])
-    assert set(usual.list_available_services("service-2")) <= set(
-        quick.list_available_services("service-2")
-    )
-    model = quick.load_service_model("sqs", "service-2")
-    assert model == usual.load_service_model("sqs", "service-2")
-    with pytest.raises(UnknownServiceError):
-        quick.load_service_model("no-such-service", "service-2")

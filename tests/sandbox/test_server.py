@@ -17,7 +17,6 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, SSLError
 
-from deadletter.aws.wire.whereabouts import whereabouts_from
 from sandbox.calls import Call
 from sandbox.emulator import MAX_INVOCATION_BYTES
 from sandbox.progress import STANDSTILL_SECONDS, until
@@ -71,12 +70,6 @@ def handler(event, context):
     boto3.client("lambda").get_event_source_mapping(UUID=event)
     changed = boto3.client("lambda").update_event_source_mapping(UUID=event, Enabled=False)
     return changed["State"]
-"""
-
-SURROUNDED = """
-import os
-def handler(event, context):
-    return dict(os.environ)
 """
 
 TOUCHING = """
@@ -576,15 +569,6 @@ def test_a_condition_may_name_the_caller(sandbox: Sandbox):
     for partition in (f"by#{role['RoleId']}:bob", "by#${aws:userid}", "by#"):
         with pytest.raises(ClientError, match="AccessDenied"):
             put("ann", partition)
-
-
-def test_a_function_knows_where_it_runs_as_in_lambda(sandbox: Sandbox):
-    functions = make_function(sandbox, "surrounded", SURROUNDED)
-    environment = json.load(functions.invoke(FunctionName="surrounded", Payload="{}")["Payload"])
-    found = whereabouts_from(environment, time.time)
-    # Else botocore finds the way here, and what makes our calls on AWS is never tried.
-    assert found is not None
-    assert (found.region, found.origin("sqs")) == (REGION, sandbox.endpoint)
 
 
 TABLE = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
     from mypy_boto3_stepfunctions import SFNClient
-
-    from deadletter.aws.wire.whereabouts import Whereabouts
 
 C = TypeVar("C")
 
@@ -101,20 +99,16 @@ class WatchClients:
 
 
 @cache
-def clients(whereabouts: Whereabouts | None = None) -> Clients:
-    """The clients of redriver, probe and replay runs.
-
-    With `whereabouts`, the hot calls begin without botocore; else it finds credentials and region,
-    and makes each client now.
-    """
+def clients() -> Clients:
+    """The clients of redriver, probe and replay runs."""
     return Clients(
-        sqs=_hot("sqs", _CONFIG, _sqs, whereabouts),
-        sending=_hot("sqs", SENDING, _sqs, whereabouts),
-        dynamodb=_hot("dynamodb", _TABLES, _dynamodb, whereabouts),
-        journal=_hot("dynamodb", _JOURNAL, _dynamodb, whereabouts),
+        sqs=_thin(_sqs, _CONFIG),
+        sending=_thin(_sqs, SENDING),
+        dynamodb=_thin(_dynamodb, _TABLES),
+        journal=_thin(_dynamodb, _JOURNAL),
         # Few letters are large, and the client of S3 takes longest to make.
         s3=lazily(lambda: sdk.client("s3", config=_BODIES.config())),
-        functions=_hot("lambda", _PATIENT, _functions, whereabouts),
+        functions=_thin(_functions, _PATIENT),
     )
 
 
@@ -137,21 +131,8 @@ def _whole(client: C) -> C:
     return with_deadline(client)
 
 
-def _hot(
-    service: str,
-    limits: CallLimits,
-    make: Callable[[Config], C],
-    whereabouts: Whereabouts | None,
-) -> C:
-    """The client for calls that every letter needs."""
-    if whereabouts is None:
-        return _thin(make, limits)
-    from deadletter.aws.wire.quick_client import quick
-
-    return quick(service, whereabouts, limits, partial(_thin, make, limits))
-
-
 def _thin(make: Callable[[Config], C], limits: CallLimits) -> C:
+    """The client for calls that every letter needs."""
     client = make(limits.config())
     # With boto3's clients alone, none of it is loaded.
     from botocore.client import BaseClient
@@ -174,9 +155,9 @@ def _thin(make: Callable[[Config], C], limits: CallLimits) -> C:
 
 
 @cache
-def router_clients(whereabouts: Whereabouts | None = None) -> RouterClients:
+def router_clients() -> RouterClients:
     """The router's client, with the time-outs of `clients`."""
-    return RouterClients(dynamodb=_hot("dynamodb", _TABLES, _dynamodb, whereabouts))
+    return RouterClients(dynamodb=_thin(_dynamodb, _TABLES))
 
 
 @cache

@@ -19,12 +19,6 @@ else:
 @cache
 def session() -> Session:
     """The session of this process. The first one loads botocore, which takes 0.2 s."""
-    from botocore.loaders import create_loader
     from botocore.session import get_session
 
-    from deadletter.aws.quick_loader import QuickLoader
-
-    made = get_session()
-    usual = create_loader(made.get_config_variable("data_path"))
-    made.register_component("data_loader", QuickLoader(usual.search_paths))
-    return made
+    return get_session()

@@ -20,7 +20,7 @@ from deadletter.aws.wire.call_place import CallPlace
 from deadletter.aws.wire.connections import Connections, Received
 from deadletter.aws.wire.hot_calls import HOT_CALLS, Answer, HotCall
 from deadletter.aws.wire.learned import learned
-from deadletter.aws.wire.outcome import RequestOutcome, metadata, outcome
+from deadletter.aws.wire.outcome import metadata, outcome
 
 C = TypeVar("C")
 
@@ -130,21 +130,13 @@ class ThinClient:
                 self._learned.clear()
             self._learned[place] = lesson
 
-    def go_on(self, call: HotCall, place: CallPlace, body: bytes, begun: RequestOutcome) -> Answer:
-        """The answer to a call whose first try has been made already, and came to `begun`."""
-        return self._ask(call, place, body, begun)
-
-    def _ask(
-        self, call: HotCall, place: CallPlace, body: bytes, begun: RequestOutcome | None = None
-    ) -> Answer:
+    def _ask(self, call: HotCall, place: CallPlace, body: bytes) -> Answer:
         context = {"client_config": self.meta.config}
         tries = 0
         corrected = False
         while True:
             tries += 1
-            tried = begun or outcome(call, partial(self._send, call, place, body))
-            begun = None
-            received, answer, error = tried
+            received, answer, error = outcome(call, partial(self._send, call, place, body))
             if received is not None and answer is not None:
                 answer["ResponseMetadata"] = metadata(received, tries)
                 self._repay(call, received, answer, context)

@@ -26,7 +26,6 @@ from deadletter.signals.emf import lines_of_batch
 
 if TYPE_CHECKING:
     from deadletter.aws.outcomes import DynamoDBOutcomes
-    from deadletter.aws.wire.whereabouts import Whereabouts
     from deadletter.outage.executions import OutageExecutions
 
 __all__ = ["clients", "redriver_for", "report_lines", "sweep_orphans"]
@@ -35,15 +34,13 @@ ORPHANS_MARGIN = 10.0
 """Seconds before the end of a run in which no orphan is looked for."""
 
 
-def clients(whereabouts: Whereabouts | None = None) -> Clients:
+def clients() -> Clients:
     """The clients of one run, whose sends begin on new connections.
 
     SQS closes a connection that is idle between two runs, and a function that sleeps may not
     notice: a send on it, which has one try, would be a send without an answer.
     """
-    # As others of this process ask for them, which are to get the same.
-    asked = () if whereabouts is None else (whereabouts,)
-    made = clients_of_process(*asked)
+    made = clients_of_process()
     made.sending.close()
     return made
 

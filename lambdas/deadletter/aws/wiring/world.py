@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
 from random import Random
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from deadletter.aws.wire.whereabouts import Whereabouts as Whereabouts
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -27,14 +24,6 @@ class World:
     wait: Callable[[float], None]
     new_id: Callable[[], str]
     random: Random
-
-
-def whereabouts(environment: Mapping[str, str], clock: Callable[[], float]) -> Whereabouts | None:
-    """Where the function of this environment runs; None unless all is as Lambda sets it."""
-    # Most functions do without.
-    from deadletter.aws.wire.whereabouts import whereabouts_from
-
-    return whereabouts_from(environment, clock)
 
 
 class CallingThreads:
