@@ -1334,7 +1334,7 @@ def state_machine(states: Any, name: str) -> str:
 
 def test_an_outage_is_started_once_however_often_it_is_asked_for(states: Any) -> None:
     arn = state_machine(states, "started-once")
-    outages = StepFunctionsExecutions(states, arn, "orders")
+    outages = StepFunctionsExecutions(lambda: states, arn, "orders")
     for _ in range(3):
         outages.start("https://a.example/?x", 5, 0)
     name = execution_name("orders", "https://a.example/?x", 5, 0)
@@ -1353,7 +1353,7 @@ def test_an_outage_whose_execution_has_ended_gets_another_by_its_restart_number(
     states: Any,
 ) -> None:
     arn = state_machine(states, "started-again")
-    outages = StepFunctionsExecutions(states, arn, "orders")
+    outages = StepFunctionsExecutions(lambda: states, arn, "orders")
     outages.start("orders", 5, 0)
     [execution] = states.list_executions(stateMachineArn=arn)["executions"]
     states.stop_execution(executionArn=execution["executionArn"])
@@ -1364,7 +1364,7 @@ def test_an_outage_whose_execution_has_ended_gets_another_by_its_restart_number(
 
 
 def test_step_functions_that_gives_no_answer_is_said_so(states: Any) -> None:
-    outages = StepFunctionsExecutions(states, state_machine(states, "silent"), "orders")
+    outages = StepFunctionsExecutions(lambda: states, state_machine(states, "silent"), "orders")
     for name, act in (
         ("start_execution", lambda: outages.start("orders", 1, 0)),
         ("list_executions", outages.running),

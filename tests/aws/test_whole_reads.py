@@ -414,7 +414,7 @@ def test_every_running_execution_is_known() -> None:
         {"executions": [], "nextToken": "2"},
         {"executions": [{"name": "last"}]},
     )
-    running = StepFunctionsExecutions(client, "arn:machine", "orders").running()
+    running = StepFunctionsExecutions(lambda: client, "arn:machine", "orders").running()
     assert running == {"first", "last"}
     assert all(request["statusFilter"] == "RUNNING" for request in client.requests)
 

@@ -452,7 +452,7 @@ class Deadletter(System):
         self.world: World = replace(stage.world, random=Random(seed + 4))
         machine: Any = self.machine
         self.outages = StepFunctionsExecutions(
-            machine, self.resources.circuit_machine, stage.pipeline.name
+            lambda: machine, self.resources.circuit_machine, stage.pipeline.name
         )
         self.probing = ProbingSqs(stage.redriver_sqs, stage.main)
         functions: Any = self.functions

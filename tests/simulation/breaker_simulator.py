@@ -251,7 +251,7 @@ class BreakerSimulation:
             random=self.random,
             new_id=lambda: next(self.ids),
         )
-        outages = StepFunctionsExecutions(states, "arn", PIPELINE)
+        outages = StepFunctionsExecutions(lambda: states, "arn", PIPELINE)
         outcomes = DynamoDBOutcomes(
             client=dynamodb,
             table=CIRCUITS,

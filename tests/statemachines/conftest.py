@@ -144,7 +144,8 @@ class Account(OutageHarness):
         self.machine = client("stepfunctions").create_state_machine(
             name="circuit-breaker", definition=text, roleArn=ROLE
         )["stateMachineArn"]
-        self.outages = StepFunctionsExecutions(client("stepfunctions"), self.machine, "orders")
+        states = client("stepfunctions")
+        self.outages = StepFunctionsExecutions(lambda: states, self.machine, "orders")
 
     def environment(self, **circuit: Any) -> dict[str, str]:
         policy = {

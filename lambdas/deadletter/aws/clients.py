@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deadletter.aws import sdk
 from deadletter.aws.consumer_clients import BRIEF, SENDING, CallLimits, brisk
@@ -17,7 +17,6 @@ from deadletter.aws.consumer_clients import brief_stepfunctions as brief_stepfun
 from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
 from deadletter.aws.consumer_clients import polling as polling
 from deadletter.aws.consumer_clients import ssm as ssm
-from deadletter.aws.lazily import lazily
 
 if TYPE_CHECKING:
     from botocore.config import Config
@@ -106,10 +105,23 @@ def clients() -> Clients:
         sending=_thin(_sqs, SENDING),
         dynamodb=_thin(_dynamodb, _TABLES),
         journal=_thin(_dynamodb, _JOURNAL),
-        # Few letters are large, and the client of S3 takes longest to make.
-        s3=lazily(lambda: sdk.client("s3", config=_BODIES.config())),
+        s3=cast("S3Client", _S3AtFirstCall()),
         functions=_thin(_functions, _PATIENT),
     )
+
+
+class _S3AtFirstCall:
+    """The client of S3, made at its first call: it takes longest to make, and few runs need it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._client: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        # A session makes one client at a time.
+        with self._lock:
+            self._client = self._client or sdk.client("s3", config=_BODIES.config())
+        return getattr(self._client, name)
 
 
 def _sqs(config: Config) -> SQSClient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
@@ -13,10 +14,15 @@ if TYPE_CHECKING:
 
 
 class StepFunctionsExecutions(OutageExecutions):
-    """Starts and lists the executions of one state machine for one pipeline."""
+    """Starts and lists the executions of one state machine for one pipeline.
 
-    def __init__(self, client: SFNClient, state_machine_arn: str, pipeline: str) -> None:
-        self._client: Any = client
+    `client` makes the client, or returns the one that is made: most processes start none.
+    """
+
+    def __init__(
+        self, client: Callable[[], SFNClient], state_machine_arn: str, pipeline: str
+    ) -> None:
+        self._made: Callable[[], Any] = client
         self._state_machine_arn = state_machine_arn
         self._name = state_machine_arn.rpartition(":")[2]
         self._pipeline = pipeline
@@ -29,7 +35,8 @@ class StepFunctionsExecutions(OutageExecutions):
             "restart": restart,
         }
         try:
-            self._client.start_execution(
+            client = self._made()
+            client.start_execution(
                 stateMachineArn=self._state_machine_arn,
                 name=execution_name(self._pipeline, key, generation, restart),
                 input=json.dumps(outage),
@@ -44,8 +51,9 @@ class StepFunctionsExecutions(OutageExecutions):
         names: set[str] = set()
         start: dict[str, Any] = {}
         with ours(ExecutionsUnavailable, "states", self._name):
+            client = self._made()
             while True:
-                answer = self._client.list_executions(
+                answer = client.list_executions(
                     stateMachineArn=self._state_machine_arn,
                     statusFilter="RUNNING",
                     maxResults=1_000,

@@ -1,12 +1,12 @@
 """Puts the consumer library together, for a team's function or one of ours.
 
-What only failures, parked messages and outages need is loaded when it is first used.
+What only failures, parked messages and outages need is loaded here: a function whose settings
+switch the library off does without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from deadletter.aws.circuits import DynamoDBCircuits
@@ -16,7 +16,6 @@ from deadletter.aws.consumer_clients import (
     brief_stepfunctions,
     consumer_clients,
 )
-from deadletter.aws.lazily import lazily
 from deadletter.aws.wiring.world import World
 from deadletter.contract import NOTHING
 from deadletter.processing.batch import Consumer, Handle, unhandled
@@ -25,15 +24,8 @@ from deadletter.settings.resources import Resources
 from deadletter.signals.figures import Count
 
 if TYPE_CHECKING:
-    from deadletter.aws.breaker import DynamoDBBreaker
     from deadletter.aws.executions import StepFunctionsExecutions
-    from deadletter.aws.ledger import DynamoDBLedger
-    from deadletter.aws.outcomes import DynamoDBOutcomes
-    from deadletter.aws.queue import SqsQueue
-    from deadletter.processing.collisions import Collisions
     from deadletter.processing.crew import Crew
-    from deadletter.processing.last_receive import LastReceive, MortalQueue
-    from deadletter.processing.sudden_causes import SuddenCauses
 
 __all__ = ["consumer_clients", "consumer_for"]
 
@@ -54,119 +46,68 @@ def consumer_for(
     `count_now` publishes a metric at once; without it `count_metric` does. Without a `crew` one
     message follows the other.
     """
-    name = pipeline.name
-    rarely = _Rarely(pipeline, resources, clients, world)
-    main_queue = lazily(rarely.main_queue)
+    # What only failures, parked messages and outages need.
+    from deadletter.aws.causes import DynamoDBCauses
+    from deadletter.aws.collisions import DynamoDBCollisions
+    from deadletter.aws.outcomes import DynamoDBOutcomes
+    from deadletter.aws.queue import SqsQueue
+    from deadletter.aws.wiring.parts.breaker import breaker_for
+    from deadletter.aws.wiring.parts.ledger import ledger_for
+    from deadletter.processing.collisions import Collisions
+    from deadletter.processing.last_receive import LastReceive
+    from deadletter.processing.sudden_causes import SuddenCauses
+
+    name, clock, dynamodb = pipeline.name, world.clock, clients.dynamodb
+    main_queue = SqsQueue(clients.sqs, resources.main_url, clock)
+    causes = DynamoDBCauses(dynamodb, resources.circuits_table, name, world.new_id)
+    collisions = DynamoDBCollisions(dynamodb, resources.circuits_table, name)
+
+    def bad_claim(key: str) -> None:
+        """A claim could not be read: count it, and leave its name where `dlq status` looks."""
+        count_metric(Count.BAD_ROW, 1)
+        collisions.note_bad_claim(key, clock())
+
     can_collide = pipeline.idempotency_key is not None and pipeline.idempotency_payload != NOTHING
     return Consumer(
         pipeline=pipeline,
         handle=handle,
-        log=lazily(rarely.ledger),
+        log=ledger_for(pipeline, resources, clients, world),
         claims=DynamoDBClaims(
-            clients.dynamodb,
-            resources.letters_table,
-            name,
-            world.clock,
-            pipeline.idempotency_keep,
-            partial(rarely.bad_claim, count_metric),
+            dynamodb, resources.letters_table, name, clock, pipeline.idempotency_keep, bad_claim
         ),
-        circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, name),
-        outcomes=lazily(lambda: rarely.outcomes(count_metric)),
+        circuits=DynamoDBCircuits(dynamodb, resources.circuits_table, name),
+        outcomes=DynamoDBOutcomes(
+            client=dynamodb,
+            table=resources.circuits_table,
+            pipeline=name,
+            policy=pipeline.circuit,
+            breaker=breaker_for(pipeline, resources, clients, world),
+            # Without the state machine, the watch starts the outage.
+            outages=_executions(resources.circuit_machine, name),
+            clock=clock,
+            count_metric=count_metric,
+        ),
         queue=main_queue,
-        parking={lot: lazily(partial(rarely.lot, lot)) for lot in resources.parking},
+        parking={
+            lot: SqsQueue(clients.sqs, url, clock, sending=clients.sending)
+            for lot, url in resources.parking.items()
+        },
         trusted_senders=frozenset(resources.trusted_senders),
-        clock=world.clock,
+        clock=clock,
         random=world.random,
         new_id=world.new_id,
         count_now=count_now or count_metric,
-        causes=lazily(lambda: rarely.causes(count_metric)),
+        causes=SuddenCauses(causes, clock, count_metric),
         crew=crew,
-        collisions=lazily(lambda: rarely.collisions(count_metric)) if can_collide else None,
-        last_receive=lazily(partial(rarely.last_receive, main_queue)),
+        collisions=Collisions(collisions, clock, count_metric) if can_collide else None,
+        last_receive=LastReceive(main_queue, clock),
         pause=world.wait,
     )
 
 
-class _Rarely:
-    """Makes what a process needs at the end of a batch, or once a message fails or is parked."""
+def _executions(machine: str, pipeline: str) -> StepFunctionsExecutions | None:
+    if not machine:
+        return None
+    from deadletter.aws.executions import StepFunctionsExecutions
 
-    def __init__(
-        self, pipeline: Pipeline, resources: Resources, clients: ConsumerClients, world: World
-    ) -> None:
-        self._pipeline = pipeline
-        self._resources = resources
-        self._clients = clients
-        self._world = world
-
-    def bad_claim(self, count_metric: Callable[[str, int], None], name: str) -> None:
-        """A claim could not be read: count it, and leave its name where `dlq status` looks."""
-        from deadletter.aws.collisions import DynamoDBCollisions
-
-        count_metric(Count.BAD_ROW, 1)
-        table = self._resources.circuits_table
-        store = DynamoDBCollisions(self._clients.dynamodb, table, self._pipeline.name)
-        store.note_bad_claim(name, self._world.clock())
-
-    def ledger(self) -> DynamoDBLedger:
-        from deadletter.aws.wiring.parts.ledger import ledger_for
-
-        return ledger_for(self._pipeline, self._resources, self._clients, self._world)
-
-    def outcomes(self, count_metric: Callable[[str, int], None]) -> DynamoDBOutcomes:
-        from deadletter.aws.outcomes import DynamoDBOutcomes
-
-        resources, pipeline = self._resources, self._pipeline
-        return DynamoDBOutcomes(
-            client=self._clients.dynamodb,
-            table=resources.circuits_table,
-            pipeline=pipeline.name,
-            policy=pipeline.circuit,
-            breaker=lazily(self.breaker),
-            # Without the state machine, the watch starts the outage.
-            outages=lazily(self.executions) if resources.circuit_machine else None,
-            clock=self._world.clock,
-            count_metric=count_metric,
-        )
-
-    def breaker(self) -> DynamoDBBreaker:
-        from deadletter.aws.wiring.parts.breaker import breaker_for
-
-        return breaker_for(self._pipeline, self._resources, self._clients, self._world)
-
-    def executions(self) -> StepFunctionsExecutions:
-        from deadletter.aws.executions import StepFunctionsExecutions
-
-        machine = self._resources.circuit_machine
-        return StepFunctionsExecutions(brief_stepfunctions(), machine, self._pipeline.name)
-
-    def main_queue(self) -> SqsQueue:
-        from deadletter.aws.queue import SqsQueue
-
-        return SqsQueue(self._clients.sqs, self._resources.main_url, self._world.clock)
-
-    def last_receive(self, queue: MortalQueue) -> LastReceive:
-        from deadletter.processing.last_receive import LastReceive
-
-        return LastReceive(queue, self._world.clock)
-
-    def lot(self, name: str) -> SqsQueue:
-        from deadletter.aws.queue import SqsQueue
-
-        url, clients = self._resources.parking[name], self._clients
-        return SqsQueue(clients.sqs, url, self._world.clock, sending=clients.sending)
-
-    def causes(self, count_metric: Callable[[str, int], None]) -> SuddenCauses:
-        from deadletter.aws.causes import DynamoDBCauses
-        from deadletter.processing.sudden_causes import SuddenCauses
-
-        table, name = self._resources.circuits_table, self._pipeline.name
-        store = DynamoDBCauses(self._clients.dynamodb, table, name, self._world.new_id)
-        return SuddenCauses(store, self._world.clock, count_metric)
-
-    def collisions(self, count_metric: Callable[[str, int], None]) -> Collisions:
-        from deadletter.aws.collisions import DynamoDBCollisions
-        from deadletter.processing.collisions import Collisions
-
-        table, name = self._resources.circuits_table, self._pipeline.name
-        store = DynamoDBCollisions(self._clients.dynamodb, table, name)
-        return Collisions(store, self._world.clock, count_metric)
+    return StepFunctionsExecutions(brief_stepfunctions, machine, pipeline)

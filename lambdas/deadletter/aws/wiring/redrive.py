@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from deadletter.aws.clients import Clients, start_client, stepfunctions
 from deadletter.aws.clients import clients as clients_of_process
-from deadletter.aws.lazily import lazily
 from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
@@ -82,9 +80,8 @@ def redriver_for(
     can_trip = outages is not None or bool(resources.circuit_machine)
     if not can_trip or home != MAIN_DLQ:
         return Redriver(setup)
-    # Told of letters that came back alone: most runs do without it, and its client.
-    make = partial(_outcomes, pipeline, resources, clients, world, outages, tally.count)
-    return Redriver(replace(setup, outcomes=lazily(make)))
+    told = _outcomes(pipeline, resources, clients, world, outages, tally.count)
+    return Redriver(replace(setup, outcomes=told))
 
 
 def sweep_orphans(
@@ -152,7 +149,7 @@ def _outcomes(
         pipeline=pipeline.name,
         policy=pipeline.circuit,
         breaker=breaker_for(pipeline, resources, clients, world),
-        outages=outages or StepFunctionsExecutions(stepfunctions(), machine, pipeline.name),
+        outages=outages or StepFunctionsExecutions(stepfunctions, machine, pipeline.name),
         clock=world.clock,
         count_metric=count_metric,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from deadletter.aws.causes import DynamoDBCauses
@@ -10,7 +9,6 @@ from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients, RouterClients
 from deadletter.aws.clients import router_clients as clients
 from deadletter.aws.errors import BadRows, NoteRow
-from deadletter.aws.lazily import lazily
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.world import World
@@ -45,8 +43,8 @@ def router_for(
         causes=DynamoDBCauses(
             clients.dynamodb, resources.circuits_table, pipeline.name, world.new_id
         ),
-        live_runs=lazily(partial(_live_runs, pipeline, resources, clients, bad_rows.note)),
-        schema=lazily(partial(_schema, resources)) if resources.replay_schema else None,
+        live_runs=_live_runs(pipeline, resources, clients, bad_rows.note),
+        schema=_schema(resources) if resources.replay_schema else None,
         bad_rows=bad_rows.take,
     )
 

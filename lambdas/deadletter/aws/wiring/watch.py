@@ -89,7 +89,7 @@ def watch_for(
     breaker = breaker_for(pipeline, resources, clients, world)
     if outages is None:
         outages = StepFunctionsExecutions(
-            brief_stepfunctions(), resources.circuit_machine, pipeline.name
+            brief_stepfunctions, resources.circuit_machine, pipeline.name
         )
     reconciler = Reconciler(
         pipeline=pipeline.name,
