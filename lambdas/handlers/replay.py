@@ -6,7 +6,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.replay import replay_clients, replay_steps_for
+from deadletter.aws.wiring.replay import renew_connections, replay_clients, replay_steps_for
 from deadletter.replay.machine import replay_event
 from handlers.metrics import count_metric
 from handlers.runtime import settings, world
@@ -27,6 +27,7 @@ steps = cache(
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Take one step of the run; returns the execution's next step."""
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
+    renew_connections(replay_clients())
     step = dict(steps().take(replay_event(event), deadline))
     logger.info(event["step"], extra={"run": event["run"], "step": step})
     return step

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
+import handlers.probe
+import handlers.replay
 from deadletter.aws import clients as made
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.probe import prober_for
 from deadletter.aws.wiring.redrive import clients as clients_of_a_run
 from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.replay import replay_steps_for
 from deadletter.aws.wiring.world import World
 from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Letter
 from deadletter.message.queue import SendResult
 from deadletter.message.stamp import Stamp
+from deadletter.outage.execution_step import ExecutionStep, Next
 from deadletter.redrive.report import Tally, nothing
+from deadletter.replay.plan import DELIVER, ReplayPlan
+from deadletter.replay.run import ReplayRun
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from tests.each_row import each_row
+from tests.samples import letter, received
 
 FACTORIES = (made.clients, made.consumer_clients, made.outage_clients, made.consumer_call)
 QUEUE = "https://sqs.eu-west-1.amazonaws.com/111122223333/"
@@ -42,7 +52,10 @@ RESOURCES = Resources(
     circuits_table="circuits",
     router_function="router",
 )
+OF_FUNCTION = replace(RESOURCES, consumer_function="consumer", trusted_senders=("AROA",))
 PIPELINE = Pipeline("orders", consumer_library=True, dedicated=("slow",))
+DIRECT = ReplayPlan(pipeline="orders", destination=DELIVER)
+RUN = ReplayRun(id="r", pipeline="orders")
 BATCH = [seal(Letter("copy", "{}"), Stamp("copy", 1, 5), QueueTraits())]
 
 
@@ -120,23 +133,80 @@ class _CountsConnections(BaseHTTPRequestHandler):
         """Write nothing."""
 
 
-def test_a_run_does_not_send_on_a_connection_that_was_idle_since_the_last_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_CountsConnections]]:
+    """All of AWS, which counts the connections that it is called on."""
     monkeypatch.setattr(_CountsConnections, "connections", 0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _CountsConnections)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", f"http://127.0.0.1:{server.server_port}")
-    for run in (1, 2):
-        sending = clients_of_a_run().sending
-        for _ in range(3):
-            sending.list_queues()
-        assert _CountsConnections.connections == run
-    clients_of_a_run()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    yield _CountsConnections
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+CONTEXT = SimpleNamespace(
+    function_name="probe",
+    memory_limit_in_mb=256,
+    invoked_function_arn="arn:aws:lambda:eu-west-1:111122223333:function:probe",
+    aws_request_id="id",
+    get_remaining_time_in_millis=lambda: 55_000,
+)
+OUTAGE = {"key": "orders", "generation": 1, "restart": 0}
+
+
+def calls_of(clients: made.Clients) -> list[Callable[[], object]]:
+    """A call of each client with one try."""
+    return [
+        lambda: clients.sending.list_queues(),
+        lambda: clients.functions.invoke(FunctionName="router", Payload=b"{}"),
+    ]
+
+
+def redrive_calls(_patch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    return calls_of(clients_of_a_run())
+
+
+def probe_calls(patch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """The calls of the function's next event, with that to the consumer."""
+    step = ExecutionStep(Next.CLOSED, "CLOSED", 0, 0, 0, "")
+    patch.setattr(handlers.probe, "settings", lambda: (PIPELINE, OF_FUNCTION))
+    patch.setattr(handlers.probe, "prober", lambda: SimpleNamespace(probe=lambda _: step))
+    handlers.probe.handler({"outage": OUTAGE}, CONTEXT)
+    prober = prober_for(
+        PIPELINE, OF_FUNCTION, made.clients(), made.outage_clients(), world(), nothing
+    )
+    process = prober._consumer.process
+    canary = partial(process, received(letter()), "arn:aws:sqs:::orders", "permit", "orders")
+    return [*calls_of(made.clients()), canary]
+
+
+def replay_calls(patch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """The calls of a worker's next step, which delivers to the consumer."""
+    patch.setattr(handlers.replay, "steps", lambda: SimpleNamespace(take=lambda *_: {}))
+    handlers.replay.handler({"run": "r", "step": "work", "execution": "e"}, CONTEXT)
+    steps: Any = replay_steps_for(PIPELINE, OF_FUNCTION, made.clients(), world(), nothing)
+    carrier = steps._setup.work.__self__._carrier(RUN, DIRECT, Tally())
+    return [*calls_of(made.clients()), lambda: carrier._consumer.deliver([Letter("c", "{}")], "r")]
+
+
+@pytest.mark.parametrize("calls_of_a_run", [redrive_calls, replay_calls, probe_calls])
+def test_a_call_with_one_try_is_not_made_on_a_connection_that_was_idle_since_the_last_run(
+    server: type[_CountsConnections], monkeypatch: pytest.MonkeyPatch, calls_of_a_run: Any
+) -> None:
+    made_in_runs = []
+    for _ in range(3):
+        before = server.connections
+        calls = calls_of_a_run(monkeypatch)
+        for _ in range(3):
+            for call in calls:
+                call()
+        made_in_runs.append(server.connections - before)
+    # The first run has two of an invocation: one of boto3, which shows how it is made.
+    assert made_in_runs[1:] == [len(calls)] * 2
+    calls_of_a_run(monkeypatch)
 
 
 class _Body:

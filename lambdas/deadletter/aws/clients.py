@@ -110,6 +110,16 @@ def clients() -> Clients:
     )
 
 
+def renew_connections(made: Clients, *others: LambdaClient) -> None:
+    """Let the calls of a run that have one try begin on new connections.
+
+    AWS closes a connection that is idle between two runs, and a function that sleeps may not
+    notice: a call on it would be one without an answer.
+    """
+    for client in (made.sending, made.functions, *others):
+        client.close()
+
+
 class _S3AtFirstCall:
     """The client of S3, made at its first call: it takes longest to make, and few runs need it."""
 

@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deadletter.aws.clients import Clients, OutageClients, clients, consumer_call, outage_clients
+from deadletter.aws.clients import (
+    Clients,
+    OutageClients,
+    clients,
+    consumer_call,
+    outage_clients,
+    renew_connections,
+)
 from deadletter.aws.consumer_function import LambdaConsumer
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
@@ -43,13 +50,22 @@ from deadletter.settings.resources import Resources
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
-__all__ = ["clients", "outage_clients", "prober_for"]
+__all__ = ["clients", "outage_clients", "prober_for", "renew"]
 
 ANSWER_MARGIN = 5
 """Seconds to wait for the consumer's answer beyond its own timeout."""
 
 FINDING_SECONDS = 10
 """Seconds to find a letter while the permit is held: empty polls, and a read of each shard."""
+
+
+def renew(clients: Clients, resources: Resources) -> None:
+    """Let the calls of one probe begin on new connections, the canary too."""
+    renew_connections(clients, consumer_call(_answer_seconds(resources)))
+
+
+def _answer_seconds(resources: Resources) -> int:
+    return resources.consumer_timeout + ANSWER_MARGIN
 
 
 def prober_for(
@@ -69,7 +85,7 @@ def prober_for(
     canary would ever be sent, and no circuit would close.
     """
     breaker = breaker_for(pipeline, resources, clients, world)
-    seconds = resources.consumer_timeout + ANSWER_MARGIN
+    seconds = _answer_seconds(resources)
     if pipeline.circuit.lease < seconds + FINDING_SECONDS:
         raise BadSettings(
             f"circuit.lease is {pipeline.circuit.lease:g} seconds; allowed: at least"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from deadletter.aws.clients import Clients, start_client, stepfunctions
+from deadletter.aws.clients import Clients, renew_connections, start_client, stepfunctions
 from deadletter.aws.clients import clients as clients_of_process
 from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
@@ -33,13 +33,9 @@ ORPHANS_MARGIN = 10.0
 
 
 def clients() -> Clients:
-    """The clients of one run, whose sends begin on new connections.
-
-    SQS closes a connection that is idle between two runs, and a function that sleeps may not
-    notice: a send on it, which has one try, would be a send without an answer.
-    """
+    """The clients of one run, whose calls with one try begin on new connections."""
     made = clients_of_process()
-    made.sending.close()
+    renew_connections(made)
     return made
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.circuits import DynamoDBCircuits
-from deadletter.aws.clients import Clients, brief_events, consumer_call, stepfunctions
+from deadletter.aws.clients import (
+    Clients,
+    brief_events,
+    consumer_call,
+    renew_connections,
+    stepfunctions,
+)
 from deadletter.aws.clients import clients as replay_clients
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.errors import NoteRow, ignore
@@ -81,7 +87,7 @@ if TYPE_CHECKING:
 
     from deadletter.outage.prober import Health
 
-__all__ = ["replay_clients", "replay_steps_for"]
+__all__ = ["renew_connections", "replay_clients", "replay_steps_for"]
 
 ANSWER_MARGIN = 5
 """Seconds to wait for the consumer's answer beyond its own timeout."""
@@ -475,8 +481,13 @@ class _Parts:
         if not resources.consumer_function or not resources.trusted_senders:
             raise ReplayUnavailable("the pipeline has no consumer function to deliver to")
         seconds = resources.consumer_timeout + ANSWER_MARGIN
+        call = self.consumer
+        if call is None:
+            # Of this step alone, as all calls with one try.
+            call = consumer_call(seconds)
+            call.close()
         delivery = LambdaDelivery(
-            self.consumer or consumer_call(seconds),
+            call,
             resources.consumer_function,
             source_arn=resources.main_arn,
             # The consumer believes the stamps of our roles.
