@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.dynamodb import plain
 from deadletter.aws.wire.connections import Connections
-from deadletter.aws.wire.thin_client import thin
+from deadletter.aws.wire.thin_client import ThinClient
 from deadletter.contract import Partition
 from lab.bench.lean_queue import LetterSeries
 from lab.bench.lean_stub import MAIN, PIPELINE, SOURCE, Conditions, LeanStub
@@ -74,12 +74,8 @@ def calls(stub: LeanStub, letters: LetterSeries) -> dict[str, Act]:
 
 
 def _thin(client: Any, session: boto3.Session) -> Any:
-    return thin(
-        client,
-        credentials=session.get_credentials(),
-        now=get_current_datetime,
-        wait=lambda _: None,
-    )
+    credentials = session.get_credentials()
+    return ThinClient(client, credentials, get_current_datetime, lambda _: None)
 
 
 def _calls_of(sqs: Any, dynamodb: Any, stub: LeanStub, letters: LetterSeries) -> dict[str, Act]:

@@ -24,7 +24,7 @@ from botocore.session import get_session
 from botocore.validate import ParamValidator
 
 from deadletter.aws.wire.hot_calls import HOT_CALLS
-from deadletter.aws.wire.thin_client import thin
+from deadletter.aws.wire.thin_client import ThinClient
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from sandbox.server import ROOT_KEY, Sandbox
@@ -165,9 +165,7 @@ class Forced:
     """A thin client that never leaves a hot call to boto3, not even the first of its kind."""
 
     def __init__(self, client: Any, credentials: Any, bundle: str | None = None) -> None:
-        self._thin: Any = thin(
-            client, credentials=credentials, now=get_current_datetime, wait=no_wait, bundle=bundle
-        )
+        self._thin: Any = ThinClient(client, credentials, get_current_datetime, no_wait, bundle)
         self._service = client.meta.service_model.service_id.hyphenize()
 
     def __getattr__(self, name: str) -> Any:

@@ -164,16 +164,13 @@ def _thin(make: Callable[[Config], C], limits: CallLimits) -> C:
         return client
     from botocore.compat import get_current_datetime
 
-    from deadletter.aws.wire.thin_client import thin
+    from deadletter.aws.wire.thin_client import ThinClient
 
-    return thin(
-        client,
-        credentials=sdk.session().get_credentials(),
-        now=get_current_datetime,
-        # An event that never comes.
-        wait=Event().wait,
-        bundle=ca_bundle(),
-    )
+    credentials = sdk.session().get_credentials()
+    # An event that never comes.
+    wait = Event().wait
+    made = ThinClient(client, credentials, get_current_datetime, wait, ca_bundle())
+    return cast(C, made)
 
 
 @cache

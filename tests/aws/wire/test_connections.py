@@ -111,7 +111,6 @@ ANSWERS = {
         % (b"x" * 60_000, b"y" * 60_000),
         Received(200, {"a": "x" * 60_000, "b": "y" * 60_000, "content-length": "2"}, b"{}"),
     ),
-    "until the end": (b"HTTP/1.1 500 Oh\r\n\r\n{}", Received(500, {}, b"{}")),
     "no content": (b"HTTP/1.1 204 None\r\n\r\n", Received(204, {}, b"")),
     "continue": (
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 400 No\r\ncontent-length:0\r\n\r\n",
@@ -137,6 +136,8 @@ BROKEN = {
     "half a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{",
     "no last chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
     "a wrong length": b"HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}",
+    "no length": b"HTTP/1.1 200 OK\r\n\r\n{}",
+    "half a head without its length": b"HTTP/1.1 200 OK\r\n",
     "endless headers": b"HTTP/1.1 200 OK\r\n" + b"".join(b"a%d: b\r\n" % n for n in range(101)),
 }
 

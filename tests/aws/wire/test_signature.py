@@ -13,7 +13,7 @@ from botocore.credentials import Credentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.aws.wire.signature import UNSIGNED, Signer
+from deadletter.aws.wire.signature import UNSIGNED, Signer, lines_of
 
 MOMENT = datetime(2026, 11, 23, 19, 30, tzinfo=UTC)
 
@@ -66,7 +66,9 @@ def test_a_signature_is_the_one_that_botocore_makes(
         signer, secret, token, moment, f"https://aws.test:8443{path}", lowered, body
     )
     text = moment.strftime("%Y%m%dT%H%M%SZ")
-    ours = signer.authorization("AKID", secret, text, quote(path, safe="/~"), signed, body)
+    ours = signer.authorization(
+        ("AKID", secret), text, quote(path, safe="/~"), lines_of(signed), body
+    )
     assert ours == theirs
 
 
@@ -81,6 +83,7 @@ def test_another_secret_and_another_day_have_keys_of_their_own() -> None:
     signer = Signer("eu-west-1", "sqs")
     for secret, day in (("one", "20261123"), ("two", "20261123"), ("two", "20261124")):
         again = Signer("eu-west-1", "sqs")
-        arguments = ("AKID", secret, f"{day}T000000Z", "/", {"host": "aws.test"}, b"{}")
+        lines = lines_of({"host": "aws.test"})
+        arguments = (("AKID", secret), f"{day}T000000Z", "/", lines, b"{}")
         assert signer.authorization(*arguments) == again.authorization(*arguments)
         assert list(signer._keys) == [(secret, day)]

@@ -8,10 +8,11 @@ import socket
 import ssl
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
-from http.client import HTTPException
-from typing import IO, Any, NamedTuple
+from http.client import HTTPException, HTTPResponse
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from botocore.exceptions import (
@@ -22,12 +23,10 @@ from botocore.exceptions import (
     SSLError,
 )
 
-_LONGEST_LINE = 65_536
 _MOST_HEADERS = 100
 _MOST_AT_ONCE = 65_536
 _OK = b"HTTP/1.1 200 "
 _END_OF_HEAD = b"\r\n\r\n"
-_FIRST_FINAL = 200
 _BODILESS = frozenset({204, 304})
 
 
@@ -65,6 +64,7 @@ class RequestDeadline:
         return min(left, self._most)
 
 
+@dataclass(eq=False, repr=False)
 class Connections:
     """Open connections to the host of `url`, for several threads; raises botocore's errors.
 
@@ -76,24 +76,17 @@ class Connections:
     SSLError of the handshake (`deadletter.aws.errors.never_left`).
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        connect_timeout: float,
-        read_timeout: float,
-        idle: int,
-        bundle: str,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._url = url
-        self._connect_timeout = connect_timeout
-        self._read_timeout = read_timeout
-        self._now = now
-        self._most_idle = idle
-        self._bundle = bundle
-        # Last in, first out, so that few stay in use; append and pop are atomic.
-        self._idle: list[_Connection] = []
+    url: str
+    _: KW_ONLY
+    connect_timeout: float
+    read_timeout: float
+    idle: int
+    bundle: str
+    now: Callable[[], datetime]
+    # Last in, first out, so that few stay in use; append and pop are atomic.
+    _idle: list[_Connection] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
         # A client that nobody has any more leaves no open connection behind.
         weakref.finalize(self, _close_all, self._idle)
 
@@ -101,23 +94,21 @@ class Connections:
         """The answer to a whole request, head and body."""
         connection = self._connection()
         try:
-            received, stays = connection.ask(
-                request, RequestDeadline(self._now, self._read_timeout)
-            )
+            received, stays = connection.ask(request, RequestDeadline(self.now, self.read_timeout))
         except TimeoutError as error:
             connection.close()
-            raise ReadTimeoutError(endpoint_url=self._url, error=error) from error
+            raise ReadTimeoutError(endpoint_url=self.url, error=error) from error
         except ssl.SSLError as error:
             connection.close()
-            raise SSLError(endpoint_url=self._url, error=error) from error
+            raise SSLError(endpoint_url=self.url, error=error) from error
         except (OSError, HTTPException, ValueError) as error:
             connection.close()
-            raise ConnectionClosedError(endpoint_url=self._url, error=error) from error
+            raise ConnectionClosedError(endpoint_url=self.url, error=error) from error
         except BaseException:
             # Its answer may still come, and is no answer to the next request.
             connection.close()
             raise
-        if stays and len(self._idle) < self._most_idle:
+        if stays and len(self._idle) < self.idle:
             self._idle.append(connection)
         else:
             connection.close()
@@ -139,24 +130,24 @@ class Connections:
 
     def _open(self) -> _Connection:
         try:
-            return _Connection(self._dialled(RequestDeadline(self._now, self._connect_timeout)))
+            return _Connection(self._dialled(RequestDeadline(self.now, self.connect_timeout)))
         except TimeoutError as error:
-            raise ConnectTimeoutError(endpoint_url=self._url, error=error) from error
+            raise ConnectTimeoutError(endpoint_url=self.url, error=error) from error
         except ssl.SSLError as error:
-            raise SSLError(endpoint_url=self._url, error=error) from error
+            raise SSLError(endpoint_url=self.url, error=error) from error
         except OSError as error:
-            raise EndpointConnectionError(endpoint_url=self._url, error=error) from error
+            raise EndpointConnectionError(endpoint_url=self.url, error=error) from error
 
     def _dialled(self, deadline: RequestDeadline) -> socket.socket:
         """A connection, with TLS if the URL says so. Raises OSError."""
-        parts = urlsplit(self._url)
+        parts = urlsplit(self.url)
         host, is_tls = parts.hostname or "", parts.scheme == "https"
         connection = _connected(host, parts.port or (443 if is_tls else 80), deadline)
         try:
             # What took too long to find, or to reach, is not written to any more.
             connection.settimeout(deadline.left())
             if is_tls:
-                return trusting(self._bundle).wrap_socket(connection, server_hostname=host)
+                return trusting(self.bundle).wrap_socket(connection, server_hostname=host)
         except BaseException:
             connection.close()
             raise
@@ -205,55 +196,42 @@ class _Connection:
         self._socket.sendall(request)
         # What one answer has too much must not begin the next one.
         self._socket.settimeout(deadline.left())
-        first = self._socket.recv(_MOST_AT_ONCE)
-        rest = _Incoming(self._socket, deadline)
-        ordinary = _ordinary_answer(first, rest)
-        if ordinary is not None:
-            return ordinary
-        with io.BufferedReader(_Begun(first, rest)) as reader:
-            return _answer(reader)
+        incoming = _Incoming(self._socket.recv(_MOST_AT_ONCE), self._socket, deadline)
+        return _ordinary_answer(incoming) or _unusual_answer(incoming)
 
     def close(self) -> None:
         self._socket.close()
 
 
-class _Incoming:
-    """What a socket brings until a deadline; each call waits for what is left of it."""
+class _Incoming(io.RawIOBase):
+    """What a socket brings until a deadline, each call of it, after what it has brought already."""
 
-    def __init__(self, connection: socket.socket, deadline: RequestDeadline) -> None:
+    def __init__(self, first: bytes, connection: socket.socket, deadline: RequestDeadline) -> None:
+        self.first = first
         self._socket = connection
         self._deadline = deadline
-
-    def recv_into(self, buffer: Any) -> int:
-        self._socket.settimeout(self._deadline.left())
-        return self._socket.recv_into(buffer)
-
-
-class _Begun(io.RawIOBase):
-    """What a socket brings, after what it has brought already."""
-
-    def __init__(self, first: bytes, rest: _Incoming) -> None:
-        self._first = first
-        self._rest = rest
 
     def readable(self) -> bool:
         return True
 
+    def makefile(self, *_: Any) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
     def readinto(self, buffer: Any) -> int:
-        if not self._first:
-            return self._rest.recv_into(buffer)
-        size = min(len(buffer), len(self._first))
-        buffer[:size] = self._first[:size]
-        self._first = self._first[size:]
+        if not self.first:
+            self._socket.settimeout(self._deadline.left())
+            return self._socket.recv_into(buffer)
+        size = min(len(buffer), len(self.first))
+        buffer[:size], self.first = self.first[:size], self.first[size:]
         return size
 
 
-def _ordinary_answer(first: bytes, rest: _Incoming) -> tuple[Received, bool] | None:
-    """An answer as AWS gives nearly all, which begins with `first`; None for any other.
+def _ordinary_answer(incoming: _Incoming) -> tuple[Received, bool] | None:
+    """An answer as AWS gives nearly all; None, with nothing read, for any other.
 
-    Its head has come whole, and says how long the body is. Nothing is taken from `rest` for
-    another one.
+    Its head has come whole, and says how long the body is.
     """
+    first = incoming.first
     end = first.find(_END_OF_HEAD)
     if end < 0 or not first.startswith(_OK):
         return None
@@ -267,19 +245,29 @@ def _ordinary_answer(first: bytes, rest: _Incoming) -> tuple[Received, bool] | N
     length = headers.get("content-length", "")
     if not length.isdecimal() or "transfer-encoding" in headers:
         return None
-    start = end + len(_END_OF_HEAD)
-    body = first[start : start + int(length)]
-    missing = int(length) - len(body)
-    if missing:
-        body += _from(rest, missing)
+    incoming.first = first[end + len(_END_OF_HEAD) :]
+    body = _from(incoming, int(length))
     return Received(200, headers, body), headers.get("connection", "").lower() != "close"
+
+
+def _unusual_answer(incoming: _Incoming) -> tuple[Received, bool]:
+    """Any other answer, and whether its connection stays open."""
+    socket_like: Any = incoming
+    with HTTPResponse(socket_like, method="POST") as response:
+        response.begin()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        # Without its length, nothing shows that an answer, or its head, is cut off.
+        length = "0" if response.status in _BODILESS else headers.get("content-length", "")
+        if not response.chunked and not length.isdecimal():
+            raise HTTPException("the answer does not say how long it is")
+        return Received(response.status, headers, response.read()), not response.will_close
 
 
 def _from(incoming: _Incoming, size: int) -> bytes:
     data = bytearray(size)
     view = memoryview(data)
     while view:
-        received = incoming.recv_into(view)
+        received = incoming.readinto(view)
         if not received:
             raise HTTPException("the answer is cut off")
         view = view[received:]
@@ -289,61 +277,3 @@ def _from(incoming: _Incoming, size: int) -> bytes:
 def _close_all(connections: list[_Connection]) -> None:
     while connections:
         connections.pop().close()
-
-
-def _answer(reader: IO[bytes]) -> tuple[Received, bool]:
-    """An answer, and whether its connection stays open."""
-    status = 0
-    while status < _FIRST_FINAL:
-        version, status = _status(reader)
-        headers = _headers(reader)
-    stays = version == b"HTTP/1.1" and headers.get("connection", "").lower() != "close"
-    if status in _BODILESS:
-        body = b""
-    elif headers.get("transfer-encoding", "").lower() == "chunked":
-        body = _chunks(reader)
-    elif "content-length" in headers:
-        body = _exactly(reader, int(headers["content-length"]))
-    else:
-        body, stays = reader.read(), False
-    return Received(status, headers, body), stays
-
-
-def _status(reader: IO[bytes]) -> tuple[bytes, int]:
-    version, status, *_ = _line(reader).split(None, 2)
-    if not version.startswith(b"HTTP/"):
-        raise HTTPException("the answer is not HTTP")
-    return version, int(status)
-
-
-def _headers(reader: IO[bytes]) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    while line := _line(reader):
-        if len(headers) == _MOST_HEADERS:
-            raise HTTPException("the answer has too many headers")
-        name, _, value = line.decode("latin-1").partition(":")
-        headers[name.lower()] = value.strip()
-    return headers
-
-
-def _chunks(reader: IO[bytes]) -> bytes:
-    chunks = []
-    while size := int(_line(reader).partition(b";")[0], 16):
-        chunks.append(_exactly(reader, size))
-        _line(reader)
-    _headers(reader)
-    return b"".join(chunks)
-
-
-def _exactly(reader: IO[bytes], size: int) -> bytes:
-    data = reader.read(size)
-    if len(data) != size:
-        raise HTTPException("the answer is cut off")
-    return data
-
-
-def _line(reader: IO[bytes]) -> bytes:
-    line = reader.readline(_LONGEST_LINE)
-    if not line.endswith(b"\n"):
-        raise HTTPException("the answer is cut off, or has a line that is too long")
-    return line.rstrip(b"\r\n")

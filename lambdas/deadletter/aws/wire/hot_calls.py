@@ -48,9 +48,9 @@ def _json(arguments: Arguments) -> bytes:
     return _encoder.encode(arguments).encode("ascii")
 
 
-def _plain(received: Received) -> Answer:
+def _plain(received: Received, read: Callable[[Answer], Any] | None = None) -> Answer:
+    answer = json.loads(received.body, object_hook=read) if received.body else {}
     # boto3 leaves out what has no value.
-    answer = json.loads(received.body) if received.body else {}
     return {name: value for name, value in answer.items() if value is not None}
 
 
@@ -77,42 +77,18 @@ def _is_whole(message: Mapping[str, Any]) -> bool:
 
 def _items(received: Received) -> Answer:
     """Items of a table with bytes for binaries, which JSON has in base64."""
-    answer = _plain(received)
     # Most answers have none, and a look at the text is faster than one at each value.
     if b'"B"' not in received.body and b'"BS"' not in received.body:
-        return answer
-    for name in ("Item", "Attributes", "LastEvaluatedKey"):
-        if name in answer:
-            answer[name] = _with_bytes(answer[name])
-    if "Items" in answer:
-        answer["Items"] = [_with_bytes(item) for item in answer["Items"]]
-    for table, items in answer.get("Responses", {}).items():
-        answer["Responses"][table] = [_with_bytes(item) for item in items]
-    for request in answer.get("UnprocessedKeys", {}).values():
-        request["Keys"] = [_with_bytes(key) for key in request["Keys"]]
-    for requests in answer.get("UnprocessedItems", {}).values():
-        for request in requests:
-            for kind, member in (("PutRequest", "Item"), ("DeleteRequest", "Key")):
-                if kind in request:
-                    request[kind][member] = _with_bytes(request[kind][member])
-    return answer
+        return _plain(received)
+    return _plain(received, _with_bytes)
 
 
-def _with_bytes(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _value_with_bytes(value) for name, value in item.items()}
-
-
-def _value_with_bytes(value: dict[str, Any]) -> dict[str, Any]:
-    for kind, content in value.items():
-        match kind:
-            case "B":
-                return {kind: base64.b64decode(content)}
-            case "BS":
-                return {kind: [base64.b64decode(member) for member in content]}
-            case "M":
-                return {kind: _with_bytes(content)}
-            case "L":
-                return {kind: [_value_with_bytes(member) for member in content]}
+def _with_bytes(value: Answer) -> Answer:
+    """A binary, or a set of them, as bytes. What an item calls B or BS is an object itself."""
+    if isinstance(binary := value.get("B"), str):
+        return {"B": base64.b64decode(binary)}
+    if isinstance(binaries := value.get("BS"), list):
+        return {"BS": [base64.b64decode(member) for member in binaries]}
     return value
 
 

@@ -6,13 +6,14 @@ So endpoints of partitions and FIPS, endpoints of one's own, and new headers are
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from botocore.utils import get_environ_proxies, normalize_url_path
 
-from deadletter.aws.wire.call_place import PORTS, CallPlace, host_of, keys_of
-from deadletter.aws.wire.signature import Signer
+from deadletter.aws.wire.signature import UNSIGNED, Signer, lines_of
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
@@ -38,6 +39,66 @@ _OF_ONE_REQUEST = frozenset(
 )
 """Headers that the next request does not repeat, in small letters."""
 
+_PORTS = {"http": 80, "https": 443}
+_MOMENT = "<moment>"
+
+
+class _ToSign(NamedTuple):
+    """Headers but for the time, the names of those that are signed, and their lines around it."""
+
+    headers: Mapping[str, str]
+    names: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlace:
+    """All of a call's requests but time, credentials and body."""
+
+    url: str
+    origin: str
+    target: str
+    path: str
+    host: str
+    headers: Mapping[str, str]
+    signer: Signer
+    _signed: dict[str, _ToSign] = field(default_factory=dict, repr=False, compare=False)
+
+    def headers_for(
+        self, body: bytes, moment: str, credentials: ReadOnlyCredentials, added: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The headers of one request; `added` may not be any that have to be signed."""
+        known, signed, before, after = self._to_sign(credentials.token or "")
+        headers = {**known, "x-amz-date": moment}
+        lines = signed, f"{before}{moment}{after}"
+        headers["authorization"] = self.signer.authorization(
+            _keys_of(credentials), moment, self.path, lines, body
+        )
+        headers["content-length"] = str(len(body))
+        return {**headers, **added}
+
+    def _to_sign(self, token: str) -> _ToSign:
+        """The part of the headers that changes with the credentials alone."""
+        known = self._signed.get(token)
+        if known is None:
+            headers = {**self.headers, "host": self.host}
+            if token:
+                headers["x-amz-security-token"] = token
+            names = {name: value for name, value in headers.items() if name not in UNSIGNED}
+            signed, lines = lines_of({**names, "x-amz-date": _MOMENT})
+            before, _, after = lines.partition(_MOMENT)
+            known = _ToSign(headers, signed, before, after)
+            # One at a time: a long-lived process has many tokens.
+            self._signed.clear()
+            self._signed[token] = known
+        return known
+
+    def request(self, headers: Mapping[str, str], body: bytes) -> bytes:
+        """The request as it is sent."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"POST {self.target} HTTP/1.1\r\n{lines}\r\n".encode() + body
+
 
 def learned(request: AWSPreparedRequest, credentials: ReadOnlyCredentials) -> CallPlace | None:
     """What boto3's request teaches; None if its like cannot be made without boto3.
@@ -47,26 +108,21 @@ def learned(request: AWSPreparedRequest, credentials: ReadOnlyCredentials) -> Ca
     """
     parts = urlsplit(request.url)
     body = request.body.encode() if isinstance(request.body, str) else request.body
-    if request.method != "POST" or parts.query or parts.scheme not in PORTS:
+    if request.method != "POST" or parts.query or parts.scheme not in _PORTS:
         return None
     if not isinstance(body, bytes) or get_environ_proxies(request.url):
         return None
     headers = {name.lower(): _text(value) for name, value in request.headers.items()}
-    headers.setdefault("host", host_of(request.url))
+    headers.setdefault("host", _host_of(request.url))
     authorization = headers.get("authorization", "")
     scope = _AUTHORIZATION.match(authorization)
     if scope is None:
         return None
     path = quote(normalize_url_path(parts.path), safe="/~")
     signer = Signer(scope["region"], scope["service"])
-    ours = signer.authorization(
-        *keys_of(credentials),
-        headers.get("x-amz-date", ""),
-        path,
-        {name: headers.get(name, "") for name in scope["signed"].split(";")},
-        body,
-    )
-    if ours != authorization:
+    lines = lines_of({name: headers.get(name, "") for name in scope["signed"].split(";")})
+    moment = headers.get("x-amz-date", "")
+    if signer.authorization(_keys_of(credentials), moment, path, lines, body) != authorization:
         return None
     return CallPlace(
         url=request.url,
@@ -81,3 +137,15 @@ def learned(request: AWSPreparedRequest, credentials: ReadOnlyCredentials) -> Ca
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def _keys_of(credentials: ReadOnlyCredentials) -> tuple[str, str]:
+    return str(credentials.access_key), str(credentials.secret_key)
+
+
+def _host_of(url: str) -> str:
+    """The header Host: without the port that the scheme has anyway."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    name = f"[{host}]" if ":" in host else host
+    return name if parts.port in (None, _PORTS[parts.scheme]) else f"{name}:{parts.port}"

@@ -42,36 +42,18 @@ class Signer:
     _keys: dict[tuple[str, str], bytes] = field(default_factory=dict, repr=False)
 
     def authorization(
-        self,
-        access_key: str,
-        secret_key: str,
-        moment: str,
-        path: str,
-        headers: Mapping[str, str],
-        body: bytes,
+        self, keys: tuple[str, str], moment: str, path: str, lines: tuple[str, str], body: bytes
     ) -> str:
         """The header Authorization of a POST without a query.
 
-        `moment` is like 20261123T193000Z, `path` is encoded as in the signature, and `headers`
-        are those to sign, with names in small letters.
+        `keys` are the access key and the secret key, `moment` is like 20261123T193000Z, `path` is
+        encoded as in the signature, and `lines` are those of the headers to sign.
         """
-        return self.of_lines(access_key, secret_key, moment, path, *lines_of(headers), body)
-
-    def of_lines(
-        self,
-        access_key: str,
-        secret_key: str,
-        moment: str,
-        path: str,
-        signed: str,
-        lines: str,
-        body: bytes,
-    ) -> str:
-        """The same for headers in the form of `lines_of`."""
-        request = f"POST\n{path}\n\n{lines}\n{signed}\n{sha256(body).hexdigest()}"
+        (access_key, secret_key), (signed, text) = keys, lines
+        request = f"POST\n{path}\n\n{text}\n{signed}\n{sha256(body).hexdigest()}"
         scope = f"{moment[:8]}/{self.region}/{self.service}/{_END}"
-        text = f"{ALGORITHM}\n{moment}\n{scope}\n{sha256(request.encode()).hexdigest()}"
-        signature = _digest(self._key(secret_key, moment[:8]), text).hex()
+        whole = f"{ALGORITHM}\n{moment}\n{scope}\n{sha256(request.encode()).hexdigest()}"
+        signature = _digest(self._key(secret_key, moment[:8]), whole).hex()
         return (
             f"{ALGORITHM} Credential={access_key}/{scope}, "
             f"SignedHeaders={signed}, Signature={signature}"
@@ -90,7 +72,7 @@ class Signer:
 
 
 def lines_of(headers: Mapping[str, str]) -> tuple[str, str]:
-    """The names of headers, and their lines as they are signed."""
+    """The names of headers, which are in small letters, and their lines as they are signed."""
     names = sorted(headers)
     lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in names)
     return ";".join(names), lines

@@ -7,22 +7,18 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
 from threading import local
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.endpoint import convert_to_response_dict
-from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.handlers import add_recursion_detection_header
 from botocore.httpsession import where
 from botocore.parsers import create_parser
 
-from deadletter.aws.wire.call_place import CallPlace
 from deadletter.aws.wire.connections import Connections, Received
 from deadletter.aws.wire.hot_calls import HOT_CALLS, Answer, HotCall
-from deadletter.aws.wire.learned import learned
-from deadletter.aws.wire.outcome import metadata, outcome
-
-C = TypeVar("C")
+from deadletter.aws.wire.learned import CallPlace, learned
 
 _MOST_LEARNED = 1_000
 _REPAID_BY = 500
@@ -38,30 +34,17 @@ _SKEW_CODES = frozenset(
         "SignatureDoesNotMatch",
     }
 )
+_REFUSED = 300
+"""The first HTTP status that is no success."""
+
 _TOLERATED = timedelta(minutes=4)
 """How far our clock may be off: AWS refuses signatures from five minutes on."""
 
 
-def thin(
-    client: C,
-    *,
-    credentials: Any,
-    now: Callable[[], datetime],
-    wait: Callable[[float], object],
-    bundle: str | None = None,
-) -> C:
+class ThinClient:
     """A client with the methods, answers and errors of the boto3 client, for less CPU time.
 
-    `credentials` are those of the client's session; `now` is the time in UTC, without a zone, and
-    `wait` waits for seconds. `bundle` is a file of certificates to trust; None for botocore's.
-    """
-    made = ThinClient(client, credentials, now, wait, bundle or where())
-    return cast(C, made)
-
-
-class ThinClient:
-    """Makes the hot calls itself and leaves the others, and whatever is unusual, to boto3.
-
+    It makes the hot calls itself and leaves the others, and whatever is unusual, to boto3.
     The first call to each place is boto3's, and shows how the next ones are made. botocore says
     what is tried again, and when; its hooks `before-send` see all requests, and may answer them.
     """
@@ -72,23 +55,32 @@ class ThinClient:
         credentials: Any,
         now: Callable[[], datetime],
         wait: Callable[[float], object],
-        bundle: str,
+        bundle: str | None = None,
     ) -> None:
+        """`credentials` are those of the client's session, and `now` is in UTC, without a zone.
+
+        `wait` waits for seconds. `bundle` is a file of certificates to trust; None for botocore's.
+        """
         self._client = client
         self._credentials = credentials
         self._now = now
         self._wait = wait
-        self._bundle = bundle
+        self._bundle = bundle or where()
         self.meta = client.meta
-        self._service = client.meta.service_model.service_id.hyphenize()
+        # What botocore does not have any more is missed here, and not at the first refusal.
+        model = client.meta.service_model
+        self._service = model.service_id.hyphenize()
+        self._parser = create_parser(model.resolved_protocol)
+        self._shape_of = model.shape_for_error_code
         self._learned: dict[Any, CallPlace] = {}
         self._connections: dict[str, Connections] = {}
         self._skew = timedelta()
         self._debt = 0
         self._lesson = local()
-        if _is_plain(client.meta.config):
+        # Other requests take a way that only boto3 knows.
+        if not (client.meta.config.proxies or client.meta.config.client_cert):
             client.meta.events.register(f"before-send.{self._service}", self._learn)
-            for name, call in HOT_CALLS.get(client.meta.service_model.service_name, {}).items():
+            for name, call in HOT_CALLS.get(model.service_name, {}).items():
                 setattr(self, name, partial(self._call, call, getattr(client, name)))
 
     def __getattr__(self, name: str) -> Any:
@@ -136,9 +128,9 @@ class ThinClient:
         corrected = False
         while True:
             tries += 1
-            received, answer, error = outcome(call, partial(self._send, call, place, body))
+            received, answer, error = self._tried(call, place, body)
             if received is not None and answer is not None:
-                answer["ResponseMetadata"] = metadata(received, tries)
+                answer["ResponseMetadata"] = _metadata(received, tries)
                 self._repay(call, received, answer, context)
                 return answer
             response = None if received is None else self._refusal(call, place, received)
@@ -148,11 +140,24 @@ class ThinClient:
                 corrected = self._corrects(response[1], date)
                 tries -= corrected
             again = corrected and tries == 0
-            delay = 0 if again else self._delay(call, tries, response, error, context)
-            if delay is None:
-                self._fail(call, tries, response, error, context)
-            elif delay:
+            if delay := 0 if again else self._delay(call, tries, response, error, context):
                 self._wait(delay)
+
+    def _tried(
+        self, call: HotCall, place: CallPlace, body: bytes
+    ) -> tuple[Received | None, Answer | None, Exception | None]:
+        """What came of one request: an answer that reads well, a refusal, or an error."""
+        try:
+            received = self._send(call, place, body)
+        except BotoCoreError as error:
+            return None, None, error
+        if received.status >= _REFUSED:
+            return received, None, None
+        try:
+            return received, call.read(received), None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # An answer that cannot be read says as little as a lost one.
+            return None, None, HTTPClientError(error=error)
 
     def _send(self, call: HotCall, place: CallPlace, body: bytes) -> Received:
         moment = (self._now() + self._skew).strftime("%Y%m%dT%H%M%SZ")
@@ -203,19 +208,18 @@ class ThinClient:
             place.url, received.status, _dictionary(received.headers), _Raw(received.body)
         )
         model = self._model(call)
-        parser = create_parser(model.service_model.resolved_protocol)
         response = convert_to_response_dict(http, model)
-        parsed = parser.parse(response, model.output_shape)
+        parsed = self._parser.parse(response, model.output_shape)
         code = parsed.get("Error", {}).get("Code")
-        shape = model.service_model.shape_for_error_code(code) if code else None
+        shape = self._shape_of(code) if code else None
         if shape is not None:
-            parsed.update(parser.parse(response, shape))
+            parsed.update(self._parser.parse(response, shape))
         return http, parsed
 
     def _delay(
         self, call: HotCall, tries: int, response: Any, error: Exception | None, context: Any
-    ) -> float | None:
-        """Seconds until the next try; None if there is to be no other."""
+    ) -> float:
+        """Seconds until the next try. Raises the call's error if there is to be no other."""
         event = f"needs-retry.{self._service}.{call.name}"
         answers = self.meta.events.emit(
             event,
@@ -227,14 +231,9 @@ class ThinClient:
             request_dict={"context": context},
         )
         delay = next((answer for _, answer in answers if answer is not None), None)
-        if delay is None or delay is False:
-            return None
-        self._debt = _REPAID_BY
-        return float(delay)
-
-    def _fail(
-        self, call: HotCall, tries: int, response: Any, error: Exception | None, context: Any
-    ) -> None:
+        if delay is not None and delay is not False:
+            self._debt = _REPAID_BY
+            return float(delay)
         if response is None:
             raise error or HTTPClientError(error="no answer")
         http, parsed = response
@@ -268,6 +267,17 @@ def _dictionary(headers: Mapping[str, str]) -> Any:
     return HeadersDict(headers)
 
 
+def _metadata(received: Received, tries: int) -> dict[str, Any]:
+    """An answer's ResponseMetadata, as boto3 has it."""
+    said = {
+        "HTTPStatusCode": received.status,
+        "HTTPHeaders": received.headers,
+        "RetryAttempts": tries - 1,
+    }
+    request_id = received.headers.get("x-amzn-requestid")
+    return said if request_id is None else {"RequestId": request_id, **said}
+
+
 class _Raw:
     """A body that has been read already, as botocore reads bodies."""
 
@@ -276,8 +286,3 @@ class _Raw:
 
     def stream(self, **_: Any) -> list[bytes]:
         return [self._body]
-
-
-def _is_plain(config: Any) -> bool:
-    """True unless requests take a way that only boto3 knows."""
-    return not (config.proxies or config.client_cert)
