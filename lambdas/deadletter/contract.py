@@ -220,6 +220,9 @@ class Variable(StrEnum):
 VERSION_VARIABLE = "DEADLETTER_VERSION"
 """The environment variable in which a team names its consumer's version: a commit, an image."""
 
+BOTO3_VARIABLE = "DEADLETTER_BOTO3"
+"""The environment variable, set to 1 on a function of ours, that makes boto3 make all its calls."""
+
 CONSUMER_VARIABLE = "DEADLETTER"
 """The environment variable of a team's own consumer: `<app>/<pipeline>`, or `off`."""
 

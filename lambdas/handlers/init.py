@@ -5,6 +5,15 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
+from functools import cache
+
+from deadletter.aws.wiring.world import why_boto3
+
+
+@cache
+def by_boto3() -> str:
+    """Why boto3 makes all calls of this function; empty if it need not."""
+    return why_boto3(os.environ)
 
 
 def in_init(make: Callable[[], object]) -> None:

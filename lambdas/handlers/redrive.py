@@ -9,12 +9,12 @@ from deadletter.aws.wiring.redrive import clients, redriver_for, report_lines, s
 from deadletter.aws.wiring.requests import answer_request
 from deadletter.contract import MAIN_DLQ
 from deadletter.redrive.redriver import run_as_asked
-from handlers.init import in_init
+from handlers.init import by_boto3, in_init
 from handlers.metrics import app, count_metric, write
 from handlers.runtime import settings, world
 
 logger = Logger(service="redrive")
-in_init(clients)
+in_init(lambda: clients(by_boto3()))
 
 
 @logger.inject_lambda_context
@@ -25,7 +25,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     shards of its drain, and the next one. `recall` and `edit` ask for no run.
     """
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
-    made, home = clients(), event.get("source", MAIN_DLQ)
+    made, home = clients(by_boto3()), event.get("source", MAIN_DLQ)
     if (answer := answer_request(*settings(), made, world(), event)) is not None:
         return answer
     redriver = redriver_for(*settings(), made, world(), home=home, count_metric=count_metric)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.wiring.route import clients, router_for
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.wire import answer_event
-from handlers.init import in_init
+from handlers.init import by_boto3, in_init
 from handlers.runtime import settings, world
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-in_init(clients)
-router = cache(lambda: router_for(*settings(), clients(), world()))
+in_init(lambda: clients(by_boto3()))
+router = cache(lambda: router_for(*settings(), clients(by_boto3()), world()))
 
 
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:

@@ -176,20 +176,23 @@ def probe_calls(patch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     patch.setattr(handlers.probe, "prober", lambda: SimpleNamespace(probe=lambda _: step))
     handlers.probe.handler({"outage": OUTAGE}, CONTEXT)
     prober = prober_for(
-        PIPELINE, OF_FUNCTION, made.clients(), made.outage_clients(), world(), nothing
+        PIPELINE, OF_FUNCTION, made.clients(""), made.outage_clients(), world(), nothing
     )
     process = prober._consumer.process
     canary = partial(process, received(letter()), "arn:aws:sqs:::orders", "permit", "orders")
-    return [*calls_of(made.clients()), canary]
+    return [*calls_of(made.clients("")), canary]
 
 
 def replay_calls(patch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """The calls of a worker's next step, which delivers to the consumer."""
     patch.setattr(handlers.replay, "steps", lambda: SimpleNamespace(take=lambda *_: {}))
     handlers.replay.handler({"run": "r", "step": "work", "execution": "e"}, CONTEXT)
-    steps: Any = replay_steps_for(PIPELINE, OF_FUNCTION, made.clients(), world(), nothing)
+    steps: Any = replay_steps_for(PIPELINE, OF_FUNCTION, made.clients(""), world(), nothing)
     carrier = steps._setup.work.__self__._carrier(RUN, DIRECT, Tally())
-    return [*calls_of(made.clients()), lambda: carrier._consumer.deliver([Letter("c", "{}")], "r")]
+    return [
+        *calls_of(made.clients("")),
+        lambda: carrier._consumer.deliver([Letter("c", "{}")], "r"),
+    ]
 
 
 @pytest.mark.parametrize("calls_of_a_run", [redrive_calls, replay_calls, probe_calls])

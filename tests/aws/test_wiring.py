@@ -51,8 +51,8 @@ MOST_MODULES = {
     # 1 for the rate that finds itself, which a source's memory holds, 1 for concurrency.
     # 1 for the drain that stands in a lease, 1 for the counts of rules.
     # 1 tells a pipeline's own rows from foreign ones. 2 for the one bucket, of a lane and a queue.
-    # 1 for the declaration of settings.
-    "handlers.probe": 79,
+    # 1 for the declaration of settings. 1 asks whether boto3 makes all calls.
+    "handlers.probe": 80,
     # 70, 1 judges letters again when other rules are in force, and 1 keeps the rates of rules.
     # 2 for the rate that finds itself: the rule, and what keeps it in a run. 2 receive side by
     # side, as many at once as does good. 4 for drains in shards: what stands in the lease, its
@@ -71,8 +71,8 @@ MOST_MODULES = {
     # 1 knows what each publishing of a message sets anew. 3 keep originals, and repeat a run.
     # 1 asks if there is room for a new key.
     # 4 for troubles in the row of the watch, whose news it tells.
-    # 1 for the declaration of settings.
-    "handlers.replay": 154,
+    # 1 for the declaration of settings. 1 asks whether boto3 makes all calls.
+    "handlers.replay": 155,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     # 10 for lost executions of replay runs: run, plan, approval, their stores, the steps' ports.
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.

@@ -436,9 +436,9 @@ def _wire(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
     for module in (handlers.circuit, handlers.probe, handlers.route):
         monkeypatch.setattr(module, "world", lambda: account.world)
         monkeypatch.setattr(module, "count_metric", count_metric, raising=False)
-        monkeypatch.setattr(module, "clients", lambda: everything, raising=False)
+        monkeypatch.setattr(module, "clients", lambda *_: everything, raising=False)
         monkeypatch.setattr(module, "outage_clients", lambda: outage, raising=False)
-    monkeypatch.setattr(aws_clients, "clients", lambda: everything)
+    monkeypatch.setattr(aws_clients, "clients", lambda *_: everything)
     monkeypatch.setattr("deadletter.aws.wiring.probe.consumer_call", lambda _: client("lambda"))
     handlers.circuit.steps.cache_clear()
     handlers.probe.prober.cache_clear()

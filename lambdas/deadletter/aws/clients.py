@@ -98,15 +98,18 @@ class WatchClients:
 
 
 @cache
-def clients() -> Clients:
-    """The clients of redriver, probe and replay runs."""
+def clients(by_boto3: str = "") -> Clients:
+    """The clients of redriver, probe and replay runs.
+
+    `by_boto3` says why boto3 has to make all calls; empty if it need not.
+    """
     return Clients(
-        sqs=_thin(_sqs, _CONFIG),
-        sending=_thin(_sqs, SENDING),
-        dynamodb=_thin(_dynamodb, _TABLES),
-        journal=_thin(_dynamodb, _JOURNAL),
+        sqs=_thin(_sqs, _CONFIG, by_boto3),
+        sending=_thin(_sqs, SENDING, by_boto3),
+        dynamodb=_thin(_dynamodb, _TABLES, by_boto3),
+        journal=_thin(_dynamodb, _JOURNAL, by_boto3),
         s3=cast("S3Client", _S3AtFirstCall()),
-        functions=_thin(_functions, _PATIENT),
+        functions=_thin(_functions, _PATIENT, by_boto3),
     )
 
 
@@ -153,7 +156,7 @@ def _whole(client: C) -> C:
     return with_deadline(client)
 
 
-def _thin(make: Callable[[Config], C], limits: CallLimits) -> C:
+def _thin(make: Callable[[Config], C], limits: CallLimits, by_boto3: str = "") -> C:
     """The client for calls that every letter needs."""
     client = make(limits.config())
     # With boto3's clients alone, none of it is loaded.
@@ -162,21 +165,37 @@ def _thin(make: Callable[[Config], C], limits: CallLimits) -> C:
     # Accounts in memory have clients of their own.
     if not isinstance(client, BaseClient):
         return client
-    from botocore.compat import get_current_datetime
+    if by_boto3:
+        _say_boto3(by_boto3)
+        return client
+    try:
+        from botocore.compat import get_current_datetime
 
-    from deadletter.aws.wire.thin_client import ThinClient
+        from deadletter.aws.wire.thin_client import ThinClient
 
-    credentials = sdk.session().get_credentials()
-    # An event that never comes.
-    wait = Event().wait
-    made = ThinClient(client, credentials, get_current_datetime, wait, ca_bundle())
+        credentials = sdk.session().get_credentials()
+        # An event that never comes.
+        wait = Event().wait
+        made = ThinClient(client, credentials, get_current_datetime, wait, ca_bundle())
+    except (ImportError, AttributeError) as error:
+        # What is not documented of botocore may be gone in a version of the runtime.
+        _say_boto3(f"this botocore is another inside: {error}")
+        return client
     return cast(C, made)
 
 
 @cache
-def router_clients() -> RouterClients:
+def _say_boto3(why: str) -> None:
+    """One line a process, however many clients it makes."""
+    import logging
+
+    logging.getLogger("deadletter").warning("All calls go by boto3: %s", why)
+
+
+@cache
+def router_clients(by_boto3: str = "") -> RouterClients:
     """The router's client, with the time-outs of `clients`."""
-    return RouterClients(dynamodb=_thin(_dynamodb, _TABLES))
+    return RouterClients(dynamodb=_thin(_dynamodb, _TABLES, by_boto3))
 
 
 @cache

@@ -32,9 +32,9 @@ ORPHANS_MARGIN = 10.0
 """Seconds before the end of a run in which no orphan is looked for."""
 
 
-def clients() -> Clients:
+def clients(by_boto3: str = "") -> Clients:
     """The clients of one run, whose calls with one try begin on new connections."""
-    made = clients_of_process()
+    made = clients_of_process(by_boto3)
     renew_connections(made)
     return made
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
 from random import Random
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
+
+from deadletter.contract import BOTO3_VARIABLE
 
 T = TypeVar("T")
 
@@ -24,6 +26,22 @@ class World:
     wait: Callable[[float], None]
     new_id: Callable[[], str]
     random: Random
+
+
+_WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
+"""Names a program that starts the function's process, as layers that trace calls do.
+
+https://docs.aws.amazon.com/lambda/latest/dg/runtimes-modify.html
+"""
+
+
+def why_boto3(environment: Mapping[str, str]) -> str:
+    """Why boto3 has to make all calls of a function; empty if it need not."""
+    if environment.get(BOTO3_VARIABLE, "0") not in ("", "0"):
+        return f"{BOTO3_VARIABLE} is set"
+    if environment.get(_WRAPPER):
+        return f"{_WRAPPER} is set, and layers that trace calls patch botocore"
+    return ""
 
 
 class CallingThreads:
