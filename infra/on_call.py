@@ -126,7 +126,7 @@ class OnCall(Construct):
                     queues_of(app),
                     *letter_queues_of(app),
                     _machines(app),
-                    *(_functions(app, role) for role in ("route", "redrive", "consumer")),
+                    *(_functions(app, role) for role in (ANY, "route", "redrive", "consumer")),
                 )
             ),
             because="what the app makes for its pipelines, by the names that it gives: a policy"
@@ -195,13 +195,17 @@ def _reads(app: AppDeployment, storage: Storage, pager: Pager) -> Permissions:
     storage.grant_read_circuits(permissions)
     storage.grant_read_endpoints(permissions)
     storage.grant_read_audit(permissions)
-    figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms"]
-    permissions.allow("Figures", [f"cloudwatch:{action}" for action in figures], ["*"])
-    permissions.allow("MuteRules", ["cloudwatch:GetAlarmMuteRule"], ["*"])
+    figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms", "GetAlarmMuteRule"]
+    # `dlq doctor` compares queue, mapping and function. By a tag it knows a mapping that a circuit
+    # has paused.
+    mappings = ["lambda:ListEventSourceMappings", "lambda:ListTags"]
+    actions = [*(f"cloudwatch:{action}" for action in figures), *mappings]
+    permissions.allow("Account", actions, ["*"])
     grant_key(permissions, app, services=("dynamodb", "s3"), writes=False)
     # The router says what it would decide, and can move nothing.
     permissions.allow("Routers", ["lambda:InvokeFunction"], [_functions(app, "route")])
-    # A plan says when the consumer was last changed.
+    # A plan says when the consumer was last changed. `dlq doctor` says of which of our functions
+    # boto3 makes all calls.
     tagged.allow_brought(
         permissions,
         "Consumers",
@@ -209,11 +213,9 @@ def _reads(app: AppDeployment, storage: Storage, pager: Pager) -> Permissions:
         tagged.consumers(app),
         kind=tagged.FUNCTIONS,
         app=app,
+        ours=[_functions(app, ANY)],
     )
-    # `dlq doctor` compares queue, mapping and function, and reads who may use the topic's key. By a
-    # tag it knows a mapping that a circuit has paused.
-    mappings = ["lambda:ListEventSourceMappings", "lambda:ListTags"]
-    permissions.allow("Mappings", mappings, ["*"])
+    # And who may use the topic's key.
     pager.grant_examine(permissions)
     if app.kms_key_arn is not None:
         describes = ["kms:DescribeKey", "kms:GetKeyPolicy"]

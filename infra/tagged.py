@@ -74,8 +74,9 @@ def allow_brought(
     app: AppDeployment,
     tags: Mapping[str, str] | None = None,
     via: Mapping[str, str] | None = None,
+    ours: Iterable[str] = (),
 ) -> None:
-    """Allow `actions` on the first of `arns`, and on everything of a kind that has the tag.
+    """Allow `actions` on the first of `arns`, on `ours`, and on all of a kind that has the tag.
 
     `tags` are asked for beside it, and `via` (condition key and value) of both.
     """
@@ -84,7 +85,7 @@ def allow_brought(
         f"aws:ResourceTag/{key}": value for key, value in {TAG: app.app, **(tags or {})}.items()
     }
     named = {"StringEquals": condition} if condition else {}
-    permissions.allow(sid, list(actions), list(arns)[:NAMED], named)
+    permissions.allow(sid, list(actions), [*list(arns)[:NAMED], *ours], named)
     by_tag = {"StringEquals": {**tagged, **condition}}
     permissions.allow(f"{sid}ByTag", list(actions), [_all(kind)], by_tag)
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import pipeline_prefix
+from deadletter.contract import BOTO3_VARIABLE, pipeline_prefix
 
 from . import pager, removal
 from .app import App, DeployedPipeline
@@ -189,8 +189,11 @@ def _examine(
         names = {mapping.function for found in mappings.values() for mapping in found}
         if app is not None and pipeline is not None:
             # The app's own: synth has checked its time-out against the queue.
-            names.discard(f"{pipeline_prefix(app.name, pipeline.name)}consumer")
+            prefix = pipeline_prefix(app.name, pipeline.name)
+            names.discard(f"{prefix}consumer")
             names |= {pipeline.consumer_function.rpartition(":function:")[2]} - {""}
+            # These make their most needed calls without boto3, unless a variable says otherwise.
+            names |= {f"{prefix}{role}" for role in ("redrive", "route", "replay", "probe")}
         functions = {
             name: ask(f"function {name}", _consumer, aws.functions, name) for name in names
         }
@@ -312,10 +315,10 @@ def _mapping(functions: LambdaClient, row: Mapping[str, Any]) -> QueueMapping:
 
 def _consumer(functions: LambdaClient, name: str) -> QueueConsumer:
     configuration: Mapping[str, Any] = functions.get_function_configuration(FunctionName=name)
-    tenancy = configuration.get("TenancyConfig") or {}
-    return QueueConsumer(
-        name, configuration.get("Timeout", 3), tenancy.get("TenantIsolationMode") == "PER_TENANT"
-    )
+    isolated = (configuration.get("TenancyConfig") or {}).get("TenantIsolationMode") == "PER_TENANT"
+    variables = configuration.get("Environment", {}).get("Variables", {})
+    by_boto3 = variables.get(BOTO3_VARIABLE, "0") not in ("", "0")
+    return QueueConsumer(name, configuration.get("Timeout", 3), isolated, by_boto3)
 
 
 def _alarms(cloudwatch: CloudWatchClient, queues: Collection[str]) -> Sequence[QueueAlarm]:

@@ -9,10 +9,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from shlex import quote
 from typing import Annotated, Any
 
-from deadletter.contract import DAY, Mode
+from deadletter.contract import BOTO3_VARIABLE, DAY, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY
 from deadletter.signals.troubles import worded
 
@@ -43,16 +44,11 @@ _FOREVER = ": a message that always fails is received again and again until it e
 _DISABLED = "the event source mapping that reads {queue} is disabled: no message is consumed; "
 
 
-def _error(says: str, costs: str = "") -> tuple[str, str, str]:
-    return ERROR, says, costs
+def _fault(level: str, says: str, costs: str = "") -> tuple[str, str, str]:
+    return level, says, costs
 
 
-def _warning(says: str, costs: str = "") -> tuple[str, str, str]:
-    return WARNING, says, costs
-
-
-def _note(says: str, costs: str = "") -> tuple[str, str, str]:
-    return NOTE, says, costs
+_error, _warning, _note = (partial(_fault, level) for level in (ERROR, WARNING, NOTE))
 
 
 class DoctorFault(Enum):
@@ -168,6 +164,7 @@ class DoctorFault(Enum):
         " ARN of a topic"
     )
     NO_ALARM = _warning("no alarm looks at its depth or age: messages expire unseen after {kept}")
+    BY_BOTO3 = _note("{variable} is set: boto3 makes all its calls, for several times the CPU")
     DEEP_DLQ = _note(
         "it holds about {messages:message}[, the oldest {age} old]. In mode observe they stay. In"
         " mode enforce all that may succeed go back to the main queue: {steps} of them in the first"
@@ -233,11 +230,12 @@ class QueueMapping:
 
 @dataclass(frozen=True, slots=True)
 class QueueConsumer:
-    """A Lambda function that consumes a queue. `timeout` is in seconds."""
+    """A Lambda function that consumes a queue, or one of a pipeline. `timeout` is in seconds."""
 
     name: str
     timeout: int
     isolated: bool = False
+    by_boto3: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +315,8 @@ class _Checks:
         for consumer in facts.consumers.values():
             if consumer.isolated:
                 yield DoctorFault.ISOLATED.of(consumer.name, None)
+            if consumer.by_boto3:
+                yield DoctorFault.BY_BOTO3.of(consumer.name, None, variable=BOTO3_VARIABLE)
         if (dlq := facts.dlq) is not None:
             yield from self._dead_letters(dlq)
             yield from self._safety(dlq)

@@ -58,7 +58,7 @@ ACKNOWLEDGED = {
     *(
         "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>"
         f":function:deadletter-*-{role}]"
-        for role in ("route", "redrive", "watch", "circuit", "probe", "replay")
+        for role in ("*", "route", "redrive", "watch", "circuit", "probe", "replay")
     ),
     # What is brought, by its tag.
     *(

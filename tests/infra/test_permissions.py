@@ -493,6 +493,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "weighed queues": {"sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"},
             # The dispatcher is our own: synth has checked it.
             "consumers": {"lambda:GetFunctionConfiguration"},
+            # Whether boto3 has to make all calls of one of ours.
+            "functions": {"lambda:GetFunctionConfiguration"},
             **SEE_PAGER,
             # Whether a circuit has paused a mapping.
             "table Circuits": {*SEE_STATUS["table Circuits"], *SEE_CIRCUITS["table Circuits"]},
@@ -683,6 +685,7 @@ REACHED = {
         *("arn:aws:sqs:eu-west-1:111122223333:their-dlq", "queues with the tag"),
     },
     "routers": {"every function route"},
+    "functions": {"every function"},
     "dispatchers": {"every function consumer"},
     "consumers": {
         "arn:aws:lambda:eu-west-1:111122223333:function:their-consumer",
@@ -745,6 +748,7 @@ NOUNS = (
     (r"arn:aws:logs:eu-west-1:111122223333:log-group:\*", "log groups with the tag"),
     (r"arn:aws:sqs:eu-west-1:111122223333:deadletter-\*-([\w.*]+)", r"every queue \1"),
     (r"arn:aws:lambda:eu-west-1:111122223333:function:deadletter-\*-(\w+)", r"every function \1"),
+    (r"arn:aws:lambda:eu-west-1:111122223333:function:deadletter-\*-\*", r"every function"),
     (
         r"arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-\*-(\w+)",
         r"every machine \1",

@@ -22,7 +22,7 @@ from deadletter.testing.fakes import client_error
 REGION = "eu-west-1"
 
 
-def _function(name: str) -> str:
+def _function(name: str, **variables: str) -> str:
     """A Lambda function that may run for a minute."""
     trust = {"Version": "2012-10-17", "Statement": []}
     iam = boto3.client("iam", REGION)
@@ -32,7 +32,7 @@ def _function(name: str) -> str:
         code.writestr("app.py", "")
     answer = boto3.client("lambda", REGION).create_function(
         FunctionName=name, Runtime="python3.13", Role=role["Arn"], Handler="app.handler",
-        Timeout=60, Code={"ZipFile": archive.getvalue()},
+        Timeout=60, Environment={"Variables": variables}, Code={"ZipFile": archive.getvalue()},
     )  # fmt: skip
     return str(answer["FunctionArn"])
 
@@ -279,6 +279,15 @@ def test_the_key_of_the_alarms_topic_is_read_and_its_fix_repairs_it(cloud: Any, 
     policy = words[words.index("--policy") + 1]
     kms.put_key_policy(KeyId=made, PolicyName="default", Policy=policy)
     assert of_the_pager() == []
+
+
+def test_a_function_that_boto3_makes_all_calls_of_is_named(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    for role, value in (("redrive", "0"), ("probe", "1")):
+        _function(f"deadletter-orders-{role}", DEADLETTER_BOTO3=value)
+    answer = json.loads(dlq("doctor", "orders", "--json").stdout)
+    found = [each["subject"] for each in answer["findings"] if each["check"] == "by-boto3"]
+    assert found == ["deadletter-orders-probe"]
 
 
 def test_a_deep_dlq_is_told_with_what_will_happen(cloud: Any, dlq: Any) -> None:

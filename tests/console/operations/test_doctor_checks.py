@@ -108,11 +108,7 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("NOTE", "no-concurrency", mapped(concurrency=None)),
     ("WARNING", "short-visibility", main(visibility=179)),
     ("ERROR", "short-visibility", main(visibility=29)),
-    (
-        "ERROR",
-        "isolated",
-        {"consumers": {"consumer": QueueConsumer("consumer", 30, isolated=True)}},
-    ),
+    ("ERROR", "isolated", {"consumers": {"f": QueueConsumer("f", 30, isolated=True)}}),
     ("ERROR", "dlq-of-dlq", dlq(dlq_arn="arn:another", max_receive_count=3)),
     ("WARNING", "shared-dlq", {"mains": (MAIN, queue("b", dlq_arn=DLQ.arn, max_receive_count=5))}),
     ("WARNING", "consumed", {"mappings": {DLQ.arn: (MAPPING,)}}),
@@ -142,6 +138,7 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("NOTE", "topic-key",
      keyed(EncryptionKey("t", True, ALL_USES, "arn:t"),
            EncryptionKey("k", True, with_statement(OWN_KEY, PAGER["logs"]), "arn:k"))),
+    ("NOTE", "by-boto3", {"consumers": {"f": QueueConsumer("f", 30, by_boto3=True)}}),
     ("NOTE", "deep-dlq", dlq(messages=101)),
     ("NOTE", "deep-dlq", {**dlq(messages=101), "mode": "observe"}),
 ]  # fmt: skip
