@@ -159,24 +159,32 @@ def _whole(client: C) -> C:
 def _thin(make: Callable[[Config], C], limits: CallLimits, by_boto3: str = "") -> C:
     """The client for calls that every letter needs."""
     client = make(limits.config())
+    if by_boto3:
+        _say_boto3(by_boto3)
+        return client
+    return thin(client, sdk.session().get_credentials, ca_bundle)
+
+
+def thin(client: C, credentials: Callable[[], Any], bundle: Callable[[], str | None]) -> C:
+    """A boto3 client that makes its hot calls itself, for less CPU time.
+
+    `credentials` are those of its session, `bundle` is the file of the certificates that it
+    trusts: both are asked for now. Where botocore is another inside, boto3 makes all calls.
+    """
     # With boto3's clients alone, none of it is loaded.
     from botocore.client import BaseClient
 
     # Accounts in memory have clients of their own.
     if not isinstance(client, BaseClient):
         return client
-    if by_boto3:
-        _say_boto3(by_boto3)
-        return client
     try:
         from botocore.compat import get_current_datetime
 
         from deadletter.aws.wire.thin_client import ThinClient
 
-        credentials = sdk.session().get_credentials()
         # An event that never comes.
         wait = Event().wait
-        made = ThinClient(client, credentials, get_current_datetime, wait, ca_bundle())
+        made = ThinClient(client, credentials(), get_current_datetime, wait, bundle())
     except (ImportError, AttributeError) as error:
         # What is not documented of botocore may be gone in a version of the runtime.
         _say_boto3(f"this botocore is another inside: {error}")
