@@ -10,6 +10,7 @@ from typing import Any
 from botocore import xform_name
 from botocore.session import get_session
 
+from deadletter.aws.dynamodb import worded
 from deadletter.testing.fakes import client_error
 from sandbox.leading_keys import leading_keys, named_attributes
 from tests.infra.templates import filled
@@ -103,7 +104,7 @@ class Judged:
             return method
 
         def call(**request: Any) -> Any:
-            for asked in questions(OPERATIONS[name], request):
+            for asked in questions(OPERATIONS[name], worded(request)):
                 if not allows(self._statements, asked):
                     said = f"no policy allows {asked.action} on {asked.resource}: {asked.context}"
                     raise client_error(OPERATIONS[name], "AccessDeniedException", said)

@@ -71,7 +71,7 @@ def budgets() -> list[Budget]:
                 # An aborted run writes what a dead worker could not, and waits for busy queues.
                 ("aws", 7_185, 4_700),
                 ("aws/wiring", 1_925, 550),
-                ("testing", 4_097, 1_850),
+                ("testing", 3_439, 1_850),
                 ("redrive", 4_675, 3_010),
                 ("replay", 5_289, 2_440),
                 ("outage", 1_574, 1_030),

@@ -23,6 +23,7 @@ from botocore.model import ServiceModel
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
+from deadletter.aws.dynamodb import worded
 from deadletter.aws.wire.hot_calls import HOT_CALLS
 from deadletter.aws.wire.thin_client import ThinClient
 from deadletter.testing.clock import Clock
@@ -91,7 +92,7 @@ class Checked:
         operation = self._model.operation_model(self._operations[name])
 
         def call(**arguments: Any) -> Any:
-            _hold_against(arguments, operation.input_shape)
+            _hold_against(worded(arguments), operation.input_shape)
             answer = getattr(self._client, name)(**arguments)
             members = {key: value for key, value in answer.items() if key != "ResponseMetadata"}
             shape = operation.output_shape
@@ -203,16 +204,6 @@ def _not_sent(**_: Any) -> None:
 
 def no_wait(seconds: float) -> None:
     """Time does not pass between two tries."""
-
-
-@contextmanager
-def thin_moto(request: pytest.FixtureRequest) -> Iterator[Aws]:
-    """Moto as the thin client sees it."""
-    with moto(request) as account:
-        # boto3's default session, which has made the clients.
-        credentials = boto3.DEFAULT_SESSION.get_credentials() if boto3.DEFAULT_SESSION else None
-        sqs, dynamodb = (_forced(client, credentials) for client in (account.sqs, account.dynamodb))
-        yield replace(account, sqs=sqs, dynamodb=dynamodb)
 
 
 _forced = cache(Forced)

@@ -9,21 +9,27 @@ import pytest
 from moto import mock_aws
 
 from sandbox.server import ROOT, Sandbox
-from tests.aws.backends import Aws, Emptied, memory, moto, sandbox, thin_moto, thin_sandbox
+from tests.aws.backends import Aws, Emptied, memory, moto, thin_sandbox
 from tests.aws.differences import DIFFERENCES
 
 # A backend is a context manager that yields its clients. By day the model that the simulations
 # build on, and the emulator, which is the strictest, as our functions see it: by the thin client.
-BACKENDS: list[Any] = [
-    pytest.param(memory, id="memory"),
-    pytest.param(thin_sandbox, id="thin-sandbox", marks=pytest.mark.sandbox),
-    pytest.param(sandbox, id="sandbox", marks=[pytest.mark.sandbox, pytest.mark.nightly]),
-    pytest.param(moto, id="moto", marks=pytest.mark.nightly),
-    pytest.param(thin_moto, id="thin", marks=pytest.mark.nightly),
-]
+MEMORY = pytest.param(memory, id="memory")
+EMULATOR = pytest.param(thin_sandbox, id="thin-sandbox", marks=pytest.mark.sandbox)
+MOTO = pytest.param(moto, id="moto", marks=pytest.mark.nightly)
+
+PORTS = ("test_dynamodb_contract", "test_s3_contract", "test_sqs_contract")
+"""What is asked of a service itself. What adapters make of it is shown in memory and in moto."""
 
 
-@pytest.fixture(params=BACKENDS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "aws" in metafunc.fixturenames:
+        is_port = metafunc.module.__name__.rpartition(".")[2] in PORTS
+        columns = [MEMORY, EMULATOR, MOTO] if is_port else [MEMORY, MOTO]
+        metafunc.parametrize("aws", columns, indirect=True)
+
+
+@pytest.fixture
 def aws(request: pytest.FixtureRequest) -> Iterator[Aws]:
     """A fresh account."""
     with request.param(request) as account:

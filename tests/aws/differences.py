@@ -179,10 +179,6 @@ DIFFERENCES: dict[str, Difference] = {
         aws="has 38 digits and a largest number, and compares numbers by value in a set",
         moto="takes any digits, and compares them as text",
     ),
-    "dynamodb-number-key": Difference(
-        aws="finds a key by its number, however it is spelled",
-        sandbox="wants the spelling that it keeps",
-    ),
     "dynamodb-digits": Difference(
         aws="refuses a sum of more than 38 digits", moto="rounds or keeps it", sandbox="keeps it"
     ),
@@ -203,47 +199,10 @@ DIFFERENCES: dict[str, Difference] = {
         aws="refuses a key of a wrong type in reads and deletes", moto="finds nothing"
     ),
     "dynamodb-index-key": Difference(
-        aws="checks the type of an index's key attribute in a put", moto="checks updates only"
+        aws="checks the type of an index's key attribute", moto="checks none"
     ),
-    "dynamodb-condition-syntax": Difference(
-        aws="refuses a condition that it can't read, and placeholders not given or not used",
-        moto="fails in itself, or ignores them",
-    ),
-    "dynamodb-condition-words": Difference(
-        aws="refuses quotations and functions that it doesn't know, by case too",
-        moto="fails in itself",
-        sandbox="accepts them",
-    ),
-    "dynamodb-operands": Difference(
-        aws="checks the operands of comparisons; what is not there equals nothing",
-        moto="compares anything; two absent attributes are equal",
-        sandbox="compares anything; two absent attributes are equal",
-    ),
-    "dynamodb-bounds": Difference(
-        aws="refuses the beginning of a number, and reversed bounds", moto="accepts them"
-    ),
-    "dynamodb-document-path": Difference(
-        aws="refuses to set a member of a text", moto="accepts it"
-    ),
-    "dynamodb-path-to-nothing": Difference(
-        aws="refuses to set an element of a text, and to remove below what is not there",
-        sandbox="accepts both",
-    ),
-    "dynamodb-update-syntax": Difference(
-        aws="refuses half an assignment, and a section or a path twice", sandbox="accepts them"
-    ),
-    "dynamodb-update-operands": Difference(
-        aws="adds numbers only, and appends lists only", sandbox="accepts anything"
-    ),
-    "dynamodb-reserved-word": Difference(
-        aws="reserves the word size in updates too", sandbox="takes it for a name"
-    ),
-    "dynamodb-removed-elements": Difference(
-        aws="counts the elements to remove in the list as it was",
-        sandbox="counts them in what is left of it",
-    ),
-    "dynamodb-updated-old": Difference(
-        aws="shows the updated members of a map in UPDATED_OLD", moto="shows the whole map"
+    "dynamodb-update-twice": Difference(
+        aws="refuses an update that changes an attribute twice", sandbox="accepts it"
     ),
     "dynamodb-last-page": Difference(
         aws="gives a LastEvaluatedKey with every full page", moto="knows that nothing follows"
@@ -273,10 +232,6 @@ DIFFERENCES: dict[str, Difference] = {
     "dynamodb-transaction-update": Difference(
         aws="cancels a transaction whose update doesn't fit its item, with a reason",
         moto="answers ValidationException",
-        sandbox="accepts it",
-    ),
-    "dynamodb-token": Difference(
-        aws="remembers a ClientRequestToken for ten minutes", moto="ignores it"
     ),
     "s3-delete-objects": Difference(
         aws="deletes at most 1,000 objects at once",

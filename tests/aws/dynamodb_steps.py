@@ -1,7 +1,7 @@
 """Steps of a scene on DynamoDB: what a test does, and what has to come of it, a line each.
 
 A step acts on the table `letters` and on the item with KEY, unless its arguments name others.
-In every step `values` and `names` are the placeholders of the expressions.
+Its conditions and changes are values, which a table in memory takes as they are.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from deadletter.aws.dynamodb import worded
+from deadletter.aws.table import Condition
 from tests.aws.backends import Aws
 
 KB = 1024
@@ -61,39 +63,44 @@ def play(aws: Aws, steps: Sequence[Step]) -> None:
 
 def call(operation: str, **arguments: Any) -> Step:
     """A call, and its answer."""
-    request = {**TARGETS.get(operation, {}), **_sent(**arguments)}
-    return lambda aws: getattr(aws.dynamodb, operation)(**request)
+    request = {**TARGETS.get(operation, {}), **arguments}
+
+    def send(aws: Aws) -> Any:
+        spoken = request if aws.backend == "memory" else worded(request)
+        return getattr(aws.dynamodb, operation)(**spoken)
+
+    return send
 
 
 def put(**attributes: Any) -> Step:
     return call("put_item", Item={**KEY, **attributes})
 
 
-def update(expression: str, values: Any = None, **arguments: Any) -> Step:
-    return call("update_item", UpdateExpression=expression, values=values, **arguments)
+def update(sets: Any = None, adds: Any = None, removes: Any = (), **arguments: Any) -> Step:
+    changes = {"Sets": sets or {}, "Adds": adds or {}, "Removes": removes}
+    return call("update_item", **changes, **arguments)
 
 
 def delete(**arguments: Any) -> Step:
     return call("delete_item", **arguments)
 
 
-def query(condition: str, values: Any, **arguments: Any) -> Step:
-    return call("query", KeyConditionExpression=condition, values=values, **arguments)
+def query(where: Condition, **arguments: Any) -> Step:
+    return call("query", Where=where, **arguments)
 
 
 def action(kind: str, **arguments: Any) -> dict[str, Any]:
     """One action of a transaction."""
-    return {kind: {**(PUT if kind == "Put" else ON_ITEM), **_sent(**arguments)}}
+    return {kind: {**(PUT if kind == "Put" else ON_ITEM), **arguments}}
 
 
-def transact(*actions: dict[str, Any], **arguments: Any) -> Step:
-    request = {"TransactItems": list(actions), **arguments}
-    return lambda aws: aws.dynamodb.transact_write_items(**request)
+def transact(*actions: dict[str, Any]) -> Step:
+    return call("transact_write_items", TransactItems=list(actions))
 
 
-def condition(text: str, values: Any = None, names: Any = None) -> Step:
+def condition(when: Condition) -> Step:
     """Check a condition on its own: a transaction that does nothing else."""
-    return transact(action("ConditionCheck", ConditionExpression=text, values=values, names=names))
+    return transact(action("ConditionCheck", When=when))
 
 
 def batch_write(*items: dict[str, Any], deletes: Sequence[dict[str, Any]] = ()) -> Step:
@@ -107,12 +114,6 @@ def batch_write(*items: dict[str, Any], deletes: Sequence[dict[str, Any]] = ()) 
 
 def batch_get(wanted: Sequence[dict[str, Any]], **arguments: Any) -> Step:
     return call("batch_get_item", RequestItems={"letters": {"Keys": wanted, **arguments}})
-
-
-def _sent(*, values: Any = None, names: Any = None, **arguments: Any) -> dict[str, Any]:
-    """The arguments with the placeholders, each kind only if there are any."""
-    both = {"ExpressionAttributeValues": values, "ExpressionAttributeNames": names}
-    return {**arguments, **{member: given for member, given in both.items() if given}}
 
 
 # What has to come of them.
@@ -191,13 +192,13 @@ def raises(name: str, step: Step) -> Step:
     return fail
 
 
-def canceled(step: Step, *reasons: tuple[str, dict[str, Any] | None]) -> Step:
-    """A transaction is canceled for these reasons, a (code, item shown) for each action."""
+def canceled(step: Step, *codes: str) -> Step:
+    """A transaction is canceled for these reasons, one for each action."""
 
     def refuse(aws: Aws) -> None:
         with pytest.raises(aws.dynamodb.exceptions.TransactionCanceledException) as caught:
             step(aws)
         given = caught.value.response["CancellationReasons"]
-        assert [(reason["Code"], reason.get("Item")) for reason in given] == list(reasons)
+        assert [reason["Code"] for reason in given] == list(codes)
 
     return refuse

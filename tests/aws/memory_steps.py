@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
+from deadletter.aws.table import equals
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import Consumed, MemoryDynamoDB, MemoryLambda, MemoryS3, MemorySqs
 from tests.aws import dynamodb_steps as db
@@ -132,7 +133,7 @@ def unsent(step: db.Step) -> db.Step:
 
 def lane(**arguments: Any) -> db.Step:
     """A query of the index."""
-    return db.query("lane = :l", {":l": s("due")}, IndexName="lanes", **arguments)
+    return db.query(equals("lane", "due"), IndexName="lanes", **arguments)
 
 
 def in_lane(*items: dict[str, Any]) -> db.Step:

@@ -12,7 +12,7 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.aws.dynamodb import plain, stored, written
+from deadletter.aws.dynamodb import plain, stored, worded
 from deadletter.aws.table import (
     Condition,
     OrElse,
@@ -89,7 +89,8 @@ def test_a_number_that_would_be_rounded_is_refused(value: object) -> None:
 
 def test_a_change_sets_keeps_adds_and_removes_attributes_by_placeholder() -> None:
     sets = {"until": 7, **kept({"since": 1}), "ttl": OrElse("kept_until", 9)}
-    assert written(sets, adds={"tries": 1, "tenants": {5}}, removes=["paused", "until"]) == {
+    adds = {"tries": 1, "tenants": {5}}
+    assert worded({"Sets": sets, "Adds": adds, "Removes": ["paused", "until"]}) == {
         "UpdateExpression": "SET #n0 = :v0, #n1 = if_not_exists(#n1, :v1),"
         " #n2 = if_not_exists(#n3, :v2) ADD #n4 :v3, #n5 :v4 REMOVE #n6, #n0",
         "ExpressionAttributeNames": {
@@ -134,7 +135,7 @@ def test_a_change_sets_keeps_adds_and_removes_attributes_by_placeholder() -> Non
 def test_a_condition_is_written_with_a_placeholder_for_each_name_and_value(
     condition: Condition, text: str
 ) -> None:
-    arguments = written(when=condition)
+    arguments = worded({"When": condition})
     assert arguments["ConditionExpression"] == text
     places = {
         *arguments["ExpressionAttributeNames"],
@@ -145,12 +146,27 @@ def test_a_condition_is_written_with_a_placeholder_for_each_name_and_value(
 
 
 def test_the_expressions_of_a_request_share_their_placeholders() -> None:
-    arguments = written(key=equals("pk", "p"), keep=~begins("lane", "x"), only=["pk", "lane", "sk"])
+    where, keep = equals("pk", "p"), ~begins("lane", "x")
+    arguments = worded({"Where": where, "Keep": keep, "Only": ["pk", "lane", "sk"]})
     assert arguments["KeyConditionExpression"] == "#n0 = :v0"
     assert arguments["FilterExpression"] == "NOT begins_with(#n1, :v1)"
     assert arguments["ProjectionExpression"] == "#n0, #n1, #n2"
     assert arguments["ExpressionAttributeValues"] == {":v0": {"S": "p"}, ":v1": {"S": "x"}}
 
 
-def test_what_says_nothing_is_left_out_of_a_request() -> None:
-    assert written() == {}
+def test_the_other_members_of_a_request_stay_as_they_are() -> None:
+    assert worded({"TableName": "letters", "Limit": 1}) == {"TableName": "letters", "Limit": 1}
+
+
+def test_each_part_of_a_batch_and_of_a_transaction_is_worded_by_itself() -> None:
+    key = {"pk": {"S": "p"}}
+    shown = {"ProjectionExpression": "#n0", "ExpressionAttributeNames": {"#n0": "pk"}}
+    assert worded({"RequestItems": {"letters": {"Keys": [key], "Only": ["pk"]}}}) == {
+        "RequestItems": {"letters": {"Keys": [key], **shown}}
+    }
+    puts = {"RequestItems": {"letters": [{"PutRequest": {"Item": key}}]}}
+    assert worded(puts) == puts
+    [check] = worded({"TransactItems": [{"ConditionCheck": {"When": absent("pk")}}]})[
+        "TransactItems"
+    ]
+    assert check["ConditionCheck"]["ConditionExpression"] == "attribute_not_exists(#n0)"

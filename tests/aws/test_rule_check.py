@@ -273,7 +273,7 @@ def test_malformed_registrations_are_an_error(ssm: tuple[Any, Stubber], value: A
 def test_ssm_that_refuses_is_unavailable(ssm: tuple[Any, Stubber]) -> None:
     client, stub = ssm
     stub.add_client_error("get_parameters_by_path", "AccessDeniedException")
-    with pytest.raises(CheckUnavailable, match="the registrations: AccessDeniedException"):
+    with pytest.raises(CheckUnavailable, match="AccessDeniedException for ssm:"):
         SsmPipelines(client, "/app/pipelines", Clock()).pipelines()
 
 

@@ -20,6 +20,7 @@ from botocore import xform_name
 from botocore.session import get_session
 
 from deadletter.aws.clients import ConsumerClients
+from deadletter.aws.dynamodb import worded
 from deadletter.aws.messages import SqsMessages
 from deadletter.aws.registration import NotRegistered, look_up
 from deadletter.aws.wiring import consume as wiring
@@ -103,6 +104,7 @@ class Recording:
 def asked(action: str, request: dict[str, Any]) -> Iterator[Call]:
     """What IAM is asked about a request."""
     if action.startswith("dynamodb:"):
+        request = worded(request)
         keys = leading_keys(action, request, lambda table, _: PARTITIONS[table])
         assert keys, f"{action} names no partition"
         named = named_attributes(action, request)

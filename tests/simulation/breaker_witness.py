@@ -112,7 +112,7 @@ class BreakerWitness:
         if after.unreadable:
             raise Broken(f"{process.name} wrote what nobody can read")
         event = self._events.get(process)
-        if "ConditionExpression" not in options:
+        if "When" not in options:
             if _facts(before) != _facts(after):
                 raise Broken(f"{process.name} changes more than outcomes")
             return

@@ -17,7 +17,7 @@ from deadletter.aws.claims import DynamoDBClaims
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 from deadletter.testing.clock import START
 from deadletter.testing.fakes import MemoryDynamoDB
-from tests.simulation.effects import Broken, equal_in
+from tests.simulation.effects import Broken, wanted
 from tests.simulation.scheduler import Client, Crash, Fault, Process, Scheduler
 from tests.tables import LETTERS, create_letters_table
 
@@ -177,8 +177,8 @@ class Workers:
             if before["status"]["S"] == "DONE":
                 raise Broken(f"{process.name} forgets what was done")
             # A claim gives the row another owner; its end does not.
-            is_end = name == "update_item" and " ADD " not in options["UpdateExpression"]
-            if is_end and equal_in(options, "ConditionExpression")["own"] != before["own"]:
+            is_end = name == "update_item" and "Adds" not in options
+            if is_end and wanted(options["When"])["own"] != before["own"]["S"]:
                 raise Broken(f"{process.name} changes the row of {before['own']}")
 
     def _check_end(self) -> None:

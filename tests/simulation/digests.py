@@ -19,6 +19,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from deadletter.aws.dynamodb import worded
 from tests.simulation.scheduler import Fault, Scheduler
 from tests.simulation.witness import Broken
 
@@ -91,7 +92,8 @@ def _line(
         kind = str(error.response["Error"]["Code"])
     elif error is not None:
         kind = type(error).__name__
-    return f"{process} {name} {meaning(options)} {fault} {kind}\n"
+    said = worded(options) if isinstance(options, Mapping) else options
+    return f"{process} {name} {meaning(said)} {fault} {kind}\n"
 
 
 # What options say, however they say it.

@@ -8,12 +8,12 @@ never forgotten; nobody is kept waiting by a claim for ever.
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from deadletter.aws.table import Compared, Condition, Joined
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.testing.fakes import MemoryDynamoDB
@@ -158,9 +158,9 @@ class Effects:
         if before["status"]["S"] == "DONE" and row["status"] != before["status"]:
             raise Broken(f"{process.name} forgets what was done")
         # A claim gives the row another owner; its end does not.
-        is_claim = "Item" in options or " ADD " in options.get("UpdateExpression", "")
-        owner = equal_in(options, "ConditionExpression").get("own", before["own"])
-        if not is_claim and owner != before["own"]:
+        is_claim = "Item" in options or "Adds" in options
+        owner = wanted(options.get("When")).get("own", before["own"]["S"])
+        if not is_claim and owner != before["own"]["S"]:
             raise Broken(f"{process.name} changes the claim of another")
 
     def check_end(self) -> None:
@@ -199,13 +199,11 @@ def _again(letter: Letter) -> str:
     return str(accepted) if accepted.startswith(stamps.AGAIN) else ""
 
 
-def equal_in(options: Mapping[str, Any], expression: str) -> dict[str, Any]:
-    """The attributes that an expression of a call sets to a value, or wants to have one."""
-    names = options.get("ExpressionAttributeNames", {})
-    values = options.get("ExpressionAttributeValues", {})
-    return {
-        names[name]: values[value] for name, value in _EQUAL.findall(options.get(expression, ""))
-    }
-
-
-_EQUAL = re.compile(r"(#\w+) = (?:if_not_exists\(#\w+, )?(:\w+)")
+def wanted(condition: Condition | None) -> dict[str, Any]:
+    """The attributes that a condition wants to equal a value, in any part of it."""
+    match condition:
+        case Joined(_, parts):
+            return {name: value for part in parts for name, value in wanted(part).items()}
+        case Compared("=", str(name), (value,)):
+            return {name: value}
+    return {}

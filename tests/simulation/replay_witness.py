@@ -32,7 +32,6 @@ from deadletter.replay.plan import AGAIN, KeyPolicy, ReplayPlan
 from deadletter.replay.run import SENDING, RunState
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, ticket_partition
 from deadletter.routing.decision import DUE
-from tests.simulation.effects import equal_in
 from tests.simulation.scheduler import Process, Strike
 from tests.simulation.witness import (
     Broken,
@@ -321,8 +320,8 @@ class ReplayWitness(Witness):
 
     def _look_at_ticket(self, options: Mapping[str, Any]) -> None:
         """A letter whose ticket says that it is discarded need not be anywhere."""
-        fate = equal_in(options, "UpdateExpression").get("fate")
-        if fate != {"S": str(ReplayOutcome.DISCARDED)}:
+        fate = options.get("Sets", {}).get("fate")
+        if ReplayOutcome.DISCARDED not in (fate, getattr(fate, "value", "")):
             return
         origin = options["Key"]["sk"]["S"].partition("#")[0]
         for message in self.messages.values():

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.dynamodb import written
 from deadletter.aws.table import equals
 from deadletter.redrive.journal import GRACE, key_of
 from tests.simulation.scheduler import Process
@@ -135,7 +134,7 @@ def read(
         "plans": {"B": key_of(COPY) + bytes(2)},
         "sent": {"B": bytes([is_marked])},
     }
-    options = written(key=equals("pk", "orders#journal"))
+    options = {"Where": equals("pk", "orders#journal")}
     sees._read_from_journal(process, options, {"Items": [] if ends is None else [item]})
 
 

@@ -25,7 +25,7 @@ from deadletter.redrive.journal import GRACE, key_of
 from deadletter.signals.figures import Figure
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from tests.simulation.effects import Broken as Broken
-from tests.simulation.effects import Effects, equal_in
+from tests.simulation.effects import Effects, wanted
 from tests.simulation.scheduler import Process, Scheduler, Strike
 from tests.tables import BUCKET, LETTERS
 
@@ -394,7 +394,7 @@ class Witness:
         self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
     ) -> None:
         """What a process has learnt of intents, and when it looked."""
-        partition = equal_in(options, "KeyConditionExpression").get("pk", {}).get("S", "")
+        partition = wanted(options.get("Where")).get("pk", "")
         if not partition.endswith("#journal"):
             return
         if "ExclusiveStartKey" not in options:
@@ -587,10 +587,9 @@ class Witness:
     def _given_back(self, options: Mapping[str, Any]) -> None:
         """A consumer records that it gave a letter back untried: that life uses no attempt."""
         origin = options.get("Key", {}).get("pk", {}).get("S", "").rpartition("#ledger#")[2]
-        for value in options.get("ExpressionAttributeValues", {}).values():
-            failure = value.get("M", {})
-            if failure.get("message", {}).get("S") == GIVEN_BACK:
-                self._untried.add((origin, int(failure["attempt"]["N"])))
+        for failure in options.get("Sets", {}).values():
+            if isinstance(failure, Mapping) and failure.get("message") == GIVEN_BACK:
+                self._untried.add((origin, int(failure["attempt"])))
 
     def _journaled(self, process: Process, name: str, options: Mapping[str, Any]) -> None:
         """An intent or a mark was written."""

@@ -95,6 +95,7 @@ MODELS: Mapping[str, str] = {
     "leading-keys": UNCLEAR,
     "move-task": UNCLEAR,
     "redrive-allow": DIFFERS,
+    "token": DIFFERS,
     "units": UNCLEAR,
 }
 

@@ -155,22 +155,41 @@ _MOST_SHAPES = 256
 _INFIX = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
-def written(
-    sets: Mapping[str, Any] = {},
-    *,
-    adds: Mapping[str, Any] = {},
-    removes: Sequence[str] = (),
-    when: Condition | None = None,
-    key: Condition | None = None,
-    keep: Condition | None = None,
-    only: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The arguments of a request that changes attributes, and of what bounds it.
+def worded(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A request whose conditions and changes are values, in DynamoDB's own language.
 
-    `when` is the condition of a write, and a row that does not meet it is asked for; `key` is that
-    of a query and `keep` its filter; `only` are the attributes that are asked for.
+    Its members are those of boto3, and these: `Sets`, `Adds` and `Removes` say what to change;
+    `When` is the condition of a write, and a row that does not meet it is asked for; `Where` is
+    that of a query, and `Keep` its filter; `Only` are the attributes that are asked for.
     """
+    worded_request = {name: value for name, value in request.items() if name not in _OURS}
+    if len(worded_request) < len(request):
+        worded_request |= _written(request)
+    if "RequestItems" in request:
+        worded_request["RequestItems"] = {
+            name: worded(each) if isinstance(each, Mapping) else each
+            for name, each in request["RequestItems"].items()
+        }
+    if "TransactItems" in request:
+        worded_request["TransactItems"] = [
+            {kind: worded(each) for kind, each in item.items()} for item in request["TransactItems"]
+        ]
+    return worded_request
+
+
+_CONDITIONS = {
+    "When": "ConditionExpression",
+    "Where": "KeyConditionExpression",
+    "Keep": "FilterExpression",
+}
+_OURS = frozenset({"Sets", "Adds", "Removes", "Only", *_CONDITIONS})
+"""The members of a request that are values."""
+
+
+def _written(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The members that DynamoDB reads in place of ours."""
     values: list[Any] = []
+    sets, adds = request.get("Sets", {}), request.get("Adds", {})
     assigned = []
     for name, value in sets.items():
         is_or_else = isinstance(value, OrElse)
@@ -178,9 +197,9 @@ def written(
         assigned.append((name, value.name if is_or_else else ""))
     values += adds.values()
     texts, names = _texts(
-        (tuple(assigned), tuple(adds), tuple(removes)),
-        (_shape(when, values), _shape(key, values), _shape(keep, values)),
-        tuple(only),
+        (tuple(assigned), tuple(adds), tuple(request.get("Removes", ()))),
+        tuple([_shape(request.get(name), values) for name in _CONDITIONS]),
+        tuple(request.get("Only", ())),
     )
     arguments: dict[str, Any] = dict(texts)
     # DynamoDB refuses each of them when it is empty.
@@ -189,7 +208,7 @@ def written(
     if values:
         places = map(":v{}".format, range(len(values)))
         arguments["ExpressionAttributeValues"] = dict(zip(places, map(_value, values), strict=True))
-    if when is not None:
+    if "When" in request:
         arguments["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
     return arguments
 
@@ -209,7 +228,7 @@ def _shape(condition: Condition | None, values: list[Any]) -> Any:
 
 @lru_cache(_MOST_SHAPES)
 def _texts(
-    changed: tuple[Any, Any, Any], conditions: tuple[Any, Any, Any], only: tuple[str, ...]
+    changed: tuple[Any, Any, Any], conditions: tuple[Any, ...], only: tuple[str, ...]
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """The expressions of a shape by their arguments, and the names that stand in them."""
     writer = _Writer()
@@ -227,7 +246,7 @@ def _texts(
         if clause:
             before = f"{texts[_UPDATE]} " if _UPDATE in texts else ""
             texts[_UPDATE] = f"{before}{word} {', '.join(clause)}"
-    for argument, shape in zip(_CONDITIONS, conditions, strict=True):
+    for argument, shape in zip(_CONDITIONS.values(), conditions, strict=True):
         if shape:
             texts[argument] = writer.condition(shape)
     if only:
@@ -236,7 +255,6 @@ def _texts(
 
 
 _UPDATE = "UpdateExpression"
-_CONDITIONS = ("ConditionExpression", "KeyConditionExpression", "FilterExpression")
 
 
 class _Writer:
@@ -298,8 +316,8 @@ class DynamoDBTable:
 
     def get(self, key: Key, *, lagging: bool = False) -> dict[str, Any] | None:
         """One row; None if it is missing. Needs permission for GetItem."""
-        asked = {} if lagging else {"ConsistentRead": True}
-        answer = self._ask("get_item", TableName=self._name, Key=self._key(key), **asked)
+        consistent = _only(ConsistentRead=not lagging)
+        answer = self._ask("get_item", TableName=self._name, Key=self._key(key), **consistent)
         return plain(answer["Item"]) if "Item" in answer else None
 
     def get_many(
@@ -310,7 +328,7 @@ class DynamoDBTable:
         rows: dict[Key, dict[str, Any]] = {}
         for part in parts(sorted(set(keys)), 100):
             wanted = {"Keys": [*map(self._key, part)], "ConsistentRead": not lagging}
-            request = {self._name: {**wanted, **written(only=only)}}
+            request = {self._name: {**wanted, **_only(Only=only)}}
             for answer in self._answers("batch_get_item", request, "UnprocessedKeys"):
                 for row in map(plain, answer.get("Responses", {}).get(self._name, [])):
                     rows[row[partition], row[sort]] = row
@@ -318,7 +336,7 @@ class DynamoDBTable:
 
     def put(self, item: Mapping[str, Any], when: Condition | None = None) -> None:
         """Put one row if the one that it replaces meets the condition, else raise Conflict."""
-        self._ask("put_item", TableName=self._name, Item=stored(item), **written(when=when))
+        self._ask("put_item", TableName=self._name, Item=stored(item), **_only(When=when))
 
     def change(
         self,
@@ -338,14 +356,13 @@ class DynamoDBTable:
             "update_item",
             TableName=self._name,
             Key=self._key(key),
-            **written(sets, adds=adds, removes=removes, when=when),
-            **({"ReturnValues": shown} if shown else {}),
+            **_only(Sets=sets, Adds=adds, Removes=removes, When=when, ReturnValues=shown),
         )
         return plain(answer.get("Attributes", {}))
 
     def delete(self, key: Key, when: Condition | None = None) -> None:
         """Delete one row if it meets the condition, else raise Conflict."""
-        self._ask("delete_item", TableName=self._name, Key=self._key(key), **written(when=when))
+        self._ask("delete_item", TableName=self._name, Key=self._key(key), **_only(When=when))
 
     def write_many(
         self, puts: Sequence[Mapping[str, Any]] = (), deletes: Sequence[Key] = ()
@@ -370,16 +387,13 @@ class DynamoDBTable:
         Raises Conflict.
         """
         requests: list[tuple[str, dict[str, Any]]] = [
-            ("ConditionCheck", {"Key": self._key(key), **written(when=when)})
-            for key, when in checks
+            ("ConditionCheck", {"Key": self._key(key), "When": when}) for key, when in checks
         ]
         for key, sets, when, adds, removes in changes:
-            change = written(sets, adds=adds, removes=removes, when=when)
+            change = _only(Sets=sets, Adds=adds, Removes=removes, When=when)
             requests.append(("Update", {"Key": self._key(key), **change}))
-        requests += [("Put", {"Item": stored(item), **written(when=when)}) for item, when in puts]
-        requests += [
-            ("Delete", {"Key": self._key(key), **written(when=when)}) for key, when in deletes
-        ]
+        requests += [("Put", {"Item": stored(item), **_only(When=when)}) for item, when in puts]
+        requests += [("Delete", {"Key": self._key(key), "When": when}) for key, when in deletes]
         self._ask(
             "transact_write_items",
             TransactItems=[{kind: {"TableName": self._name, **each}} for kind, each in requests],
@@ -412,9 +426,8 @@ class DynamoDBTable:
     ) -> tuple[int, int]:
         """The number of rows that `query` finds, and of those that it finds without `keep`."""
         pages = [*self._pages(partition, sort, Select="COUNT", **options)]
-        return sum(int(page["Count"]) for page in pages), sum(
-            int(page["ScannedCount"]) for page in pages
-        )
+        matching, read = (sum(page[name] for page in pages) for name in ("Count", "ScannedCount"))
+        return matching, read
 
     def page(
         self, partition: str, sort: Condition | None = None, **options: Any
@@ -455,17 +468,11 @@ class DynamoDBTable:
         if partition is not None:
             operation, key = "query", equals((index or self._keys).partition, partition)
             key = key if sort is None else key & sort
-        asked |= written(key=key, keep=keep, only=only)
-        if index is not None:
-            asked["IndexName"] = index.name
-        elif not lagging:
-            asked["ConsistentRead"] = True
+        asked |= _only(Where=key, Keep=keep, Only=only, IndexName=index and index.name)
+        asked |= _only(ConsistentRead=index is None and not lagging, Limit=limit)
+        asked |= _only(ExclusiveStartKey=after and stored(after))
         if backwards:
             asked["ScanIndexForward"] = False
-        if limit is not None:
-            asked["Limit"] = limit
-        if after is not None:
-            asked["ExclusiveStartKey"] = stored(after)
         while True:
             answer = self._ask(operation, TableName=self._name, **asked)
             yield answer
@@ -489,7 +496,12 @@ class DynamoDBTable:
         raise Unknown(f"throttling by dynamodb on {self._name}")
 
     def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
-        """The answer to one call. Here alone an error of DynamoDB becomes one of a table."""
+        """The answer to one call. Here alone an error of DynamoDB becomes one of a table.
+
+        A table in memory takes values, and is not asked in DynamoDB's language.
+        """
+        if not getattr(self._client, "takes_values", False):
+            request = worded(request)
         try:
             answer: dict[str, Any] = getattr(self._client, operation)(**request)
         except AWS_ERRORS as error:
@@ -504,3 +516,8 @@ class DynamoDBTable:
 
     def _key(self, key: Key) -> dict[str, Any]:
         return {self._keys.partition: {"S": key[0]}, self._keys.sort: {"S": key[1]}}
+
+
+def _only(**members: Any) -> dict[str, Any]:
+    """Those of these members of a request that say anything."""
+    return {name: value for name, value in members.items() if value}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.aws.errors import ours
 from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE
 from deadletter.signals.figures import Figure
 from deadletter.watch.first_heartbeat import HeartbeatRefused
@@ -25,7 +25,7 @@ class CloudWatchHeartbeats:
     def write(self, pipeline: str, times: Sequence[float]) -> None:
         """Write a 0 at each of these times, which may lie up to two hours ahead."""
         dimensions = self._dimensions(pipeline)
-        try:
+        with ours(HeartbeatRefused, "cloudwatch", NAMESPACE):
             self._client.put_metric_data(
                 Namespace=NAMESPACE,
                 MetricData=[
@@ -39,12 +39,10 @@ class CloudWatchHeartbeats:
                     for at in times
                 ],
             )
-        except AWS_ERRORS as error:
-            raise HeartbeatRefused(f"{code(error)} for cloudwatch:PutMetricData") from error
 
     def shown(self, pipeline: str, begin: float, end: float) -> bool:
         """True if CloudWatch answers with a value between these times."""
-        try:
+        with ours(HeartbeatRefused, "cloudwatch", NAMESPACE):
             answer = self._client.get_metric_data(
                 MetricDataQueries=[
                     {
@@ -63,8 +61,6 @@ class CloudWatchHeartbeats:
                 StartTime=datetime.fromtimestamp(begin, UTC),
                 EndTime=datetime.fromtimestamp(end, UTC),
             )
-        except AWS_ERRORS as error:
-            raise HeartbeatRefused(f"{code(error)} for cloudwatch:GetMetricData") from error
         return any(result["Values"] for result in answer["MetricDataResults"])
 
     def _dimensions(self, pipeline: str) -> list[DimensionTypeDef]:

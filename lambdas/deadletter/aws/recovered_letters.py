@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.aws.errors import ours
 from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE
 from deadletter.signals.figures import Figure
 from deadletter.watch.newsroom import RecoveredUnread
@@ -35,13 +35,11 @@ def recovered_letters(
         },
         "ReturnData": True,
     }
-    try:
+    with ours(RecoveredUnread, "cloudwatch", NAMESPACE):
         answer = client.get_metric_data(
             MetricDataQueries=[query],
             StartTime=datetime.fromtimestamp(since, UTC),
             EndTime=datetime.fromtimestamp(until, UTC),
         )
-    except AWS_ERRORS as error:
-        raise RecoveredUnread(code(error)) from error
     values = [value for result in answer["MetricDataResults"] for value in result.get("Values", [])]
     return round(sum(values))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.aws.errors import ours
 from deadletter.rules.checker import CheckUnavailable, pipeline_from_terms
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
@@ -41,6 +41,7 @@ class SsmPipelines:
             self._read_at = now
         return self._pipelines
 
+    @ours(CheckUnavailable, "ssm", "the registrations")
     def _read(self) -> Mapping[str, Pipeline]:
         pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=self._folder)
         try:
@@ -53,7 +54,5 @@ class SsmPipelines:
                 name: pipeline_from_terms(name, registration.get("terms"))
                 for name, registration in registrations.items()
             }
-        except AWS_ERRORS as error:
-            raise CheckUnavailable(f"the registrations: {code(error)}") from error
         except (ValueError, AttributeError, BadSettings) as error:
             raise CheckUnavailable(f"the registrations: {error}") from error

@@ -43,7 +43,7 @@ class S3RunObjects:
         except AWS_ERRORS as error:
             if code(error) == "PreconditionFailed":
                 return False
-            raise self._unavailable(error) from error
+            raise ObjectsUnavailable(refusal(error, "s3", self._bucket)) from error
         return True
 
     def get(self, name: str) -> bytes | None:
@@ -53,7 +53,7 @@ class S3RunObjects:
         except AWS_ERRORS as error:
             if code(error) == "NoSuchKey":
                 return None
-            raise self._unavailable(error) from error
+            raise ObjectsUnavailable(refusal(error, "s3", self._bucket)) from error
 
     def get_part(self, name: str, start: int, length: int) -> bytes:
         wanted = f"bytes={start}-{start + length - 1}"
@@ -86,9 +86,6 @@ class S3RunObjects:
 
     def _key(self, name: str) -> str:
         return f"{self._folder}{name}"
-
-    def _unavailable(self, error: Exception) -> ObjectsUnavailable:
-        return ObjectsUnavailable(refusal(error, "s3", self._bucket))
 
 
 def runs_with_objects(

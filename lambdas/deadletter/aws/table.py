@@ -65,6 +65,9 @@ class Opposite(Condition):
 
     of: Condition
 
+    def __invert__(self) -> Condition:
+        return self.of
+
 
 def absent(path: Path) -> Condition:
     return Compared("attribute_not_exists", path)

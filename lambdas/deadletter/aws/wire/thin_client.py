@@ -49,6 +49,9 @@ class ThinClient:
     what is tried again, and when; its hooks `before-send` see all requests, and may answer them.
     """
 
+    # AWS reads conditions as texts.
+    takes_values = False
+
     def __init__(
         self,
         client: Any,

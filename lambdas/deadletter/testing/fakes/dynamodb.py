@@ -5,27 +5,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import wraps
+from typing import Any, NoReturn, TypeVar, cast
 
+from deadletter.aws.table import Condition
 from deadletter.testing.fakes.attribute_values import Item, ValidationError, Value, copied_item
+from deadletter.testing.fakes.conditions import holds
 from deadletter.testing.fakes.dynamodb_requests import (
-    ABSENT,
-    Clauses,
     ConditionFailed,
     View,
     Write,
     batched,
-    bound,
     change,
-    check_choice,
     check_distinct,
     delete,
     index_of,
     key_range,
-    projected,
     put,
-    table_of_transacted,
+    shown_of,
     transacted,
 )
 from deadletter.testing.fakes.dynamodb_table import (
@@ -40,7 +39,7 @@ from deadletter.testing.fakes.dynamodb_table import (
     write_units,
 )
 from deadletter.testing.fakes.errors import Exceptions, answered, client_error, malformed
-from deadletter.testing.fakes.expressions import Projection
+from deadletter.testing.fakes.words import WORDED, valued
 
 # Bytes.
 _LARGEST_PAGE = 1024 * 1024
@@ -51,14 +50,9 @@ _READ_UNIT = 4_096
 _MOST_READS = 100
 _MOST_WRITES = 25
 _MOST_TRANSACTED = 100
-# Seconds that a ClientRequestToken is remembered.
-_TOKEN_SECONDS = 600.0
 
-_READ_MEMBERS = frozenset(
-    ("Keys", "ConsistentRead", "ProjectionExpression", "ExpressionAttributeNames")
-)
-_OLD_OR_NOTHING = ("NONE", "ALL_OLD")
-_ANY_RETURN = ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW")
+_READ_MEMBERS = frozenset(("Keys", "ConsistentRead", "Only"))
+_ANY_RETURN = ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +77,35 @@ class Consumed:
         )
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _read_first(method: Method) -> Method:
+    """A call that takes values, also for requests in DynamoDB's language."""
+
+    @wraps(method)
+    def call(self: MemoryDynamoDB, **request: Any) -> Any:
+        if request.keys() & WORDED or not request.keys().isdisjoint(_OF_MANY):
+            with _refusing(_operation(method.__name__)):
+                request = valued(request)
+        return method(self, **request)
+
+    return cast(Method, call)
+
+
+_OF_MANY = ("RequestItems", "TransactItems")
+
+
+def _operation(name: str) -> str:
+    return name.title().replace("_", "")
+
+
 class MemoryDynamoDB:
     """A `boto3.client("dynamodb")` over tables that live in this object.
 
-    It is the low-level client: items are dicts of typed values, `{"pk": {"S": "…"}}`. `clock`
+    It is the low-level client: items are dicts of typed values, `{"pk": {"S": "…"}}`. Conditions
+    and changes are values, in the members that `deadletter.aws.dynamodb.worded` names, or what
+    `words` understands of DynamoDB's language. `clock`
     returns epoch seconds. With `lagging_indexes`, a query of an index sees the items as they were
     at the last `settle()`, as it may at AWS; otherwise indexes are always up to date. So does
     each other read without ConsistentRead for which `stale_reads` says yes, asked at each of them.
@@ -95,6 +114,8 @@ class MemoryDynamoDB:
 
     One thread only. Two calls with the same history answer the same.
     """
+
+    takes_values = True
 
     exceptions = Exceptions(
         "ConditionalCheckFailedException IdempotentParameterMismatchException "
@@ -117,7 +138,6 @@ class MemoryDynamoDB:
         self._stale_reads = stale_reads
         self._page_items = page_items
         self._tables: dict[str, FakeTable] = {}
-        self._tokens: dict[str, tuple[float, str]] = {}
         self._read_requests = 0
         self._read_units = 0.0
         self._write_requests = 0
@@ -167,8 +187,7 @@ class MemoryDynamoDB:
         KeySchema: Sequence[Mapping[str, str]],
         AttributeDefinitions: Sequence[Mapping[str, str]],
         GlobalSecondaryIndexes: Sequence[Mapping[str, Any]] = (),
-        BillingMode: str = "PROVISIONED",
-        ProvisionedThroughput: Mapping[str, int] = ABSENT,
+        BillingMode: str = "PAY_PER_REQUEST",
     ) -> dict[str, Any]:
         """The table is active at once."""
         if TableName in self._tables:
@@ -176,11 +195,6 @@ class MemoryDynamoDB:
                 "CreateTable", "ResourceInUseException", f"Table already exists: {TableName}"
             )
         try:
-            if (BillingMode == "PROVISIONED") is not (ProvisionedThroughput is not ABSENT):
-                raise ValidationError(
-                    "One or more parameter values were invalid: ReadCapacityUnits and "
-                    "WriteCapacityUnits belong to BillingMode PROVISIONED"
-                )
             types = {row["AttributeName"]: row["AttributeType"] for row in AttributeDefinitions}
             key = key_schema(KeySchema, types)
             has_replica = self._stale_reads is not None
@@ -208,151 +222,98 @@ class MemoryDynamoDB:
 
     # Single items.
 
+    @_read_first
     def get_item(
         self,
         *,
         TableName: str,
         Key: Mapping[str, Value],
         ConsistentRead: bool = False,
-        ProjectionExpression: str = ABSENT,
-        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
+        Only: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Without such an item, the answer has no `Item`."""
         table = self._table(TableName, "GetItem")
-        try:
+        with _refusing("GetItem"):
             spot = table.primary(Key)
-            shown = projected(ProjectionExpression, ExpressionAttributeNames)
-        except ValidationError as error:
-            _refuse("GetItem", error)
         self._read_requests += 1
         row = self._rows(table, ConsistentRead).get(*spot)
         self._read(row.size if row else 0, ConsistentRead)
         answer: dict[str, Any] = {"ResponseMetadata": answered()}
         if row is not None:
-            answer["Item"] = copied_item(shown.of(row.item) if shown else row.item)
+            answer["Item"] = copied_item(shown_of(row.item, Only))
         return answer
 
+    @_read_first
     def put_item(
-        self,
-        *,
-        TableName: str,
-        Item: Mapping[str, Value],
-        ConditionExpression: str = ABSENT,
-        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
-        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
-        ReturnValues: str = "NONE",
-        ReturnValuesOnConditionCheckFailure: str = "NONE",
+        self, *, TableName: str, Item: Mapping[str, Value], When: Condition | None = None
     ) -> dict[str, Any]:
         table = self._table(TableName, "PutItem")
-        try:
-            check_choice(ReturnValues, "ReturnValues", _OLD_OR_NOTHING)
-            clauses = Clauses(
-                ConditionExpression,
-                ExpressionAttributeNames,
-                ExpressionAttributeValues,
-                ReturnValuesOnConditionCheckFailure,
-            )
-            write = put(table, Item, clauses)
-        except ValidationError as error:
-            _refuse("PutItem", error)
-        old, _ = self._carry_out("PutItem", write)
-        return _old_answer(ReturnValues, old)
+        with _refusing("PutItem"):
+            write = put(table, Item, When)
+        self._carry_out("PutItem", write)
+        return {"ResponseMetadata": answered()}
 
+    @_read_first
     def delete_item(
-        self,
-        *,
-        TableName: str,
-        Key: Mapping[str, Value],
-        ConditionExpression: str = ABSENT,
-        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
-        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
-        ReturnValues: str = "NONE",
-        ReturnValuesOnConditionCheckFailure: str = "NONE",
+        self, *, TableName: str, Key: Mapping[str, Value], When: Condition | None = None
     ) -> dict[str, Any]:
         table = self._table(TableName, "DeleteItem")
-        try:
-            check_choice(ReturnValues, "ReturnValues", _OLD_OR_NOTHING)
-            clauses = Clauses(
-                ConditionExpression,
-                ExpressionAttributeNames,
-                ExpressionAttributeValues,
-                ReturnValuesOnConditionCheckFailure,
-            )
-            write = delete(table, Key, clauses)
-        except ValidationError as error:
-            _refuse("DeleteItem", error)
-        old, _ = self._carry_out("DeleteItem", write)
-        return _old_answer(ReturnValues, old)
+        with _refusing("DeleteItem"):
+            write = delete(table, Key, When)
+        self._carry_out("DeleteItem", write)
+        return {"ResponseMetadata": answered()}
 
+    @_read_first
     def update_item(
         self,
         *,
         TableName: str,
         Key: Mapping[str, Value],
-        UpdateExpression: str = ABSENT,
-        ConditionExpression: str = ABSENT,
-        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
-        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
+        Sets: Mapping[str, Any] = {},
+        Adds: Mapping[str, Any] = {},
+        Removes: Sequence[str] = (),
+        When: Condition | None = None,
         ReturnValues: str = "NONE",
-        ReturnValuesOnConditionCheckFailure: str = "NONE",
     ) -> dict[str, Any]:
         table = self._table(TableName, "UpdateItem")
-        try:
-            check_choice(ReturnValues, "ReturnValues", _ANY_RETURN)
-            clauses = Clauses(
-                ConditionExpression,
-                ExpressionAttributeNames,
-                ExpressionAttributeValues,
-                ReturnValuesOnConditionCheckFailure,
-            )
-            write = change(table, Key, UpdateExpression, clauses)
-        except ValidationError as error:
-            _refuse("UpdateItem", error)
+        with _refusing("UpdateItem"):
+            if ReturnValues not in _ANY_RETURN:
+                raise ValidationError(f"ReturnValues is one of {', '.join(_ANY_RETURN)}")
+            write = change(table, Key, Sets, Adds, Removes, When)
         old, new = self._carry_out("UpdateItem", write)
         answer: dict[str, Any] = {"ResponseMetadata": answered()}
         if ReturnValues != "NONE":
             row = old if ReturnValues.endswith("OLD") else new
             shown = row.item if row else {}
             if ReturnValues.startswith("UPDATED"):
-                shown = write.update.touched.of(shown) if write.update else {}
+                shown = shown_of(shown, (*Sets, *Adds, *Removes))
             if shown:
                 answer["Attributes"] = copied_item(shown)
         return answer
 
     # Many items.
 
+    @_read_first
     def query(
         self,
         *,
         TableName: str,
-        KeyConditionExpression: str,
-        IndexName: str = ABSENT,
-        FilterExpression: str = ABSENT,
-        ProjectionExpression: str = ABSENT,
-        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
-        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
-        ExclusiveStartKey: Mapping[str, Value] = ABSENT,
-        Limit: int = ABSENT,
+        Where: Condition,
+        IndexName: str = "",
+        Keep: Condition | None = None,
+        Only: Sequence[str] = (),
+        ExclusiveStartKey: Mapping[str, Value] | None = None,
+        Limit: int | None = None,
         ScanIndexForward: bool = True,
         ConsistentRead: bool = False,
-        Select: str = ABSENT,
+        Select: str = "",
     ) -> dict[str, Any]:
         """A page that ends at its limit has a `LastEvaluatedKey`, also if nothing comes after."""
         table = self._table(TableName, "Query")
-        try:
+        with _refusing("Query"):
             index = index_of(table, IndexName, consistent=ConsistentRead)
-            view = View(
-                table,
-                index,
-                filter_text=FilterExpression,
-                projection_text=ProjectionExpression,
-                names=ExpressionAttributeNames,
-                select=Select,
-                limit=Limit,
-            )
-            hash_key, operator, bounds, values = key_range(
-                view, KeyConditionExpression, ExpressionAttributeNames, ExpressionAttributeValues
-            )
+            view = View(table, index, Keep, Only, Select == "COUNT", Limit)
+            hash_key, sign, bounds = key_range(view, Where)
             after = view.spot_of(ExclusiveStartKey)
             if after is not None and after[0] != hash_key:
                 raise ValidationError(
@@ -360,65 +321,43 @@ class MemoryDynamoDB:
                     "conditions"
                 )
             rows = (index.rows if index else self._rows(table, ConsistentRead)).between(
-                hash_key, operator, bounds, after[1] if after else None, ScanIndexForward
+                hash_key, sign, bounds, after[1] if after else None, ScanIndexForward
             )
-        except ValidationError as error:
-            _refuse("Query", error)
-        return self._page(view, rows, values, ConsistentRead)
+        return self._page(view, rows, ConsistentRead)
 
+    @_read_first
     def scan(
         self,
         *,
         TableName: str,
-        IndexName: str = ABSENT,
-        FilterExpression: str = ABSENT,
-        ProjectionExpression: str = ABSENT,
-        ExpressionAttributeNames: Mapping[str, str] = ABSENT,
-        ExpressionAttributeValues: Mapping[str, Value] = ABSENT,
-        ExclusiveStartKey: Mapping[str, Value] = ABSENT,
-        Limit: int = ABSENT,
+        Keep: Condition | None = None,
+        ExclusiveStartKey: Mapping[str, Value] | None = None,
+        Limit: int | None = None,
         ConsistentRead: bool = False,
-        Select: str = ABSENT,
     ) -> dict[str, Any]:
         """Partitions come in an order that means nothing, items within one in order."""
         table = self._table(TableName, "Scan")
-        try:
-            index = index_of(table, IndexName, consistent=ConsistentRead)
-            view = View(
-                table,
-                index,
-                filter_text=FilterExpression,
-                projection_text=ProjectionExpression,
-                names=ExpressionAttributeNames,
-                select=Select,
-                limit=Limit,
-            )
-            values = bound(view.expressions, ExpressionAttributeNames, ExpressionAttributeValues)
+        with _refusing("Scan"):
+            view = View(table, None, Keep, (), False, Limit)
             after = view.spot_of(ExclusiveStartKey)
-        except ValidationError as error:
-            _refuse("Scan", error)
-        rows = index.rows if index else self._rows(table, ConsistentRead)
-        return self._page(view, rows.all(after), values, ConsistentRead)
+        rows = self._rows(table, ConsistentRead)
+        return self._page(view, rows.all(after), ConsistentRead)
 
+    @_read_first
     def batch_get_item(self, *, RequestItems: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """What doesn't fit in 16 MB comes back as `UnprocessedKeys`."""
-        wanted: list[tuple[str, bool, Projection | None, list[tuple[Any, Spot]]]] = []
+        wanted: list[tuple[str, bool, Sequence[str], list[tuple[Any, Spot]]]] = []
         if not isinstance(RequestItems, Mapping):
             raise malformed("RequestItems is a mapping of table names")
         for name, request in RequestItems.items():
             table = self._table(name, "BatchGetItem")
             if "Keys" not in request or not request.keys() <= _READ_MEMBERS:
                 raise malformed("a table's part of a BatchGetItem has Keys and no unknown member")
-            try:
-                shown = projected(
-                    request.get("ProjectionExpression", ABSENT),
-                    request.get("ExpressionAttributeNames", ABSENT),
-                )
+            with _refusing("BatchGetItem"):
                 spots = [(key, table.primary(key)) for key in request["Keys"]]
                 check_distinct([spot for _, spot in spots])
-            except ValidationError as error:
-                _refuse("BatchGetItem", error)
-            wanted.append((name, request.get("ConsistentRead", False), shown, spots))
+            only = request.get("Only", ())
+            wanted.append((name, request.get("ConsistentRead", False), only, spots))
         count = sum(len(spots) for *_, spots in wanted)
         if not 1 <= count <= _MOST_READS:
             _refuse("BatchGetItem", "Too many items requested for the BatchGetItem call, or none")
@@ -426,7 +365,7 @@ class MemoryDynamoDB:
         found: dict[str, list[Item]] = {}
         left: dict[str, Any] = {}
         room = _LARGEST_BATCH
-        for name, consistent, shown, spots in wanted:
+        for name, consistent, only, spots in wanted:
             table = self._tables[name]
             found[name] = []
             for key, spot in spots:
@@ -438,7 +377,7 @@ class MemoryDynamoDB:
                     continue
                 self._read(row.size if row else 0, consistent)
                 if row is not None:
-                    found[name].append(copied_item(shown.of(row.item) if shown else row.item))
+                    found[name].append(copied_item(shown_of(row.item, only)))
         return {"Responses": found, "UnprocessedKeys": left, "ResponseMetadata": answered()}
 
     def batch_write_item(
@@ -450,11 +389,9 @@ class MemoryDynamoDB:
             raise malformed("RequestItems is a mapping of table names")
         for name, requests in RequestItems.items():
             table = self._table(name, "BatchWriteItem")
-            try:
+            with _refusing("BatchWriteItem"):
                 mine = [batched(table, request) for request in requests]
                 check_distinct([write.spot for write in mine])
-            except ValidationError as error:
-                _refuse("BatchWriteItem", error)
             writes += mine
         if not 1 <= len(writes) <= _MOST_WRITES:
             _refuse("BatchWriteItem", "Too many items requested for the BatchWriteItem call")
@@ -465,17 +402,16 @@ class MemoryDynamoDB:
             self._write_units += sum(write.table.write(write.spot, write.put))
         return {"UnprocessedItems": {}, "ResponseMetadata": answered()}
 
+    @_read_first
     def transact_write_items(
         self, *, TransactItems: Sequence[Mapping[str, Any]], ClientRequestToken: str = ""
     ) -> dict[str, Any]:
-        """All or nothing; a token makes a repetition within ten minutes do nothing."""
+        """All or nothing; a token is not remembered."""
         operation = "TransactWriteItems"
         if not isinstance(TransactItems, list | tuple):
             raise malformed("TransactItems is a list")
         if not 1 <= len(TransactItems) <= _MOST_TRANSACTED:
             _refuse(operation, "A transaction has 1 to 100 items")
-        if ClientRequestToken and self._has_happened(ClientRequestToken, repr(TransactItems)):
-            return {"ResponseMetadata": answered()}
         writes = [self._transacted(request) for request in TransactItems]
         places = [(write.table.name, write.spot) for write in writes]
         if len(set(places)) != len(places):
@@ -495,8 +431,6 @@ class MemoryDynamoDB:
                     "Code": "ConditionalCheckFailed",
                     "Message": "The conditional request failed",
                 }
-                if write.shows_old and old is not None:
-                    reason["Item"] = copied_item(old.item)
             except ValidationError as error:
                 reason = {"Code": "ValidationError", "Message": str(error)}
             reasons.append(reason)
@@ -520,8 +454,6 @@ class MemoryDynamoDB:
             if not write.leaves_alone:
                 _, index_units = write.table.write(write.spot, row)
                 self._write_units += index_units
-        if ClientRequestToken:
-            self._tokens[ClientRequestToken] = (self._clock(), repr(TransactItems))
         return {"ResponseMetadata": answered()}
 
     # The inside.
@@ -552,7 +484,7 @@ class MemoryDynamoDB:
             # A write that its condition stops is paid for all the same.
             self._write_units += write_units(failed.row.size if failed.row else 0)
             members: dict[str, Any] = {}
-            if write.shows_old and failed.row is not None:
+            if failed.row is not None:
                 members["Item"] = copied_item(failed.row.item)
             raise client_error(
                 operation,
@@ -569,7 +501,6 @@ class MemoryDynamoDB:
         self,
         view: View,
         rows: Iterator[tuple[Spot, StoredRow]],
-        values: Mapping[str, Value],
         consistent: bool,
     ) -> dict[str, Any]:
         self._read_requests += 1
@@ -586,10 +517,10 @@ class MemoryDynamoDB:
             seen += 1
             size += row.size
             last = row
-            if view.filter is None or view.filter.holds(row.item, values):
+            if holds(view.keep, row.item):
                 count += 1
                 if not view.counts:
-                    items.append(copied_item(view.shown.of(row.item) if view.shown else row.item))
+                    items.append(copied_item(shown_of(row.item, view.only)))
         self._read(size, consistent)
         answer: dict[str, Any] = {"Count": count, "ScannedCount": seen}
         if not view.counts:
@@ -601,35 +532,24 @@ class MemoryDynamoDB:
         return answer
 
     def _transacted(self, request: Mapping[str, Any]) -> Write:
-        table = self._table(table_of_transacted(request), "TransactWriteItems")
-        try:
-            return transacted(table, request)
-        except ValidationError as error:
-            _refuse("TransactWriteItems", error)
-
-    def _has_happened(self, token: str, request: str) -> bool:
-        now = self._clock()
-        done = self._tokens.get(token)
-        if done is None or done[0] + _TOKEN_SECONDS < now:
-            return False
-        if done[1] != request:
-            raise client_error(
-                "TransactWriteItems",
-                "IdempotentParameterMismatchException",
-                "The token was used before with other parameters",
-            )
-        return True
+        ((kind, members),) = request.items()
+        table = self._table(members["TableName"], "TransactWriteItems")
+        with _refusing("TransactWriteItems"):
+            return transacted(table, kind, members)
+        raise AssertionError("it is refused, or returned")
 
 
 def _refuse(operation: str, error: ValidationError | str) -> NoReturn:
     raise client_error(operation, "ValidationException", str(error)) from None
 
 
-def _old_answer(returns: str, old: StoredRow | None) -> dict[str, Any]:
-    answer: dict[str, Any] = {"ResponseMetadata": answered()}
-    if returns == "ALL_OLD" and old is not None:
-        answer["Attributes"] = copied_item(old.item)
-    return answer
+@contextmanager
+def _refusing(operation: str) -> Iterator[None]:
+    """What a request can't be, as DynamoDB answers it."""
+    try:
+        yield
+    except ValidationError as error:
+        _refuse(operation, error)
 
 
 def _description(table: FakeTable) -> dict[str, Any]:
