@@ -1070,7 +1070,8 @@ def test_the_command_line_calls_nothing_that_is_not_in_the_table() -> None:
     }
     # What only the library calls, on the command line's behalf.
     by_the_library = {
-        *("dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"),
+        *("dynamodb:BatchGetItem", "dynamodb:BatchWriteItem", "dynamodb:GetItem"),
+        *("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"),
         *("s3:GetObject", "s3:PutObject", "s3:ListBucket"),
         *("secretsmanager:GetSecretValue", "states:StartExecution", "states:ListExecutions"),
     }
