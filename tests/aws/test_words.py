@@ -14,7 +14,7 @@ from deadletter.testing.fakes.words import valued
 from tests.aws.test_dynamodb_contract import FALSE, TRUE
 
 
-@pytest.mark.parametrize("condition", [*TRUE, *FALSE], ids=str)
+@pytest.mark.parametrize("condition", [*TRUE, *FALSE])
 def test_a_condition_that_is_written_is_read_as_the_same(condition: Any) -> None:
     for member in ("When", "Where", "Keep"):
         request = {"TableName": "letters", member: condition}

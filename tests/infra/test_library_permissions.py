@@ -41,9 +41,17 @@ from tests.judge import holds
 
 MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-circuit-breaker"
 
-# Calls in the modules that the library loads, which it never makes itself. Those to DynamoDB are
-# made by one class for all adapters: what the library asks of it is seen when it asks.
-NOT_THE_LIBRARYS = {"states:ListExecutions": "for the watch"}
+# Calls in the modules that the library loads, which it never makes itself.
+NOT_THE_LIBRARYS = {
+    "dynamodb:GetItem": "one circuit, for the command line",
+    "dynamodb:Query": "lists circuits and matches, for the watch and the command line",
+    "dynamodb:Scan": "lists rules and endpoints, for the command line",
+    "dynamodb:PutItem": "of the table's adapter: for the journal and the replay runs",
+    "dynamodb:DeleteItem": "of the table's adapter: for the waiting room",
+    "dynamodb:BatchWriteItem": "of the table's adapter: for the waiting room",
+    "dynamodb:TransactWriteItems": "facts of letters, for the redriver",
+    "states:ListExecutions": "for the watch",
+}
 
 PARTITIONS = {"letters": "pk", "circuits": "pipeline"}
 
@@ -346,10 +354,12 @@ def reached_modules() -> set[str]:
 
 
 def client_methods(source: str) -> Iterator[str]:
-    """The methods of clients that a module calls or hands on."""
+    """The methods of clients that a module calls or hands on, and those that it names."""
     clients = {"client", "_client", "_sending", "_receiving"}
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Attribute(value=ast.Name(id=owner) | ast.Attribute(attr=owner), attr=name):
                 if owner in clients:
                     yield name
+            case ast.Constant(value=str(name)):
+                yield name

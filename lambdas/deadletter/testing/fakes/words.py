@@ -67,8 +67,8 @@ def _read(request: Mapping[str, Any]) -> dict[str, Any]:
     names, values = (request.get(name, {}) for name in _PLACES)
     used: set[str] = set()
 
-    def reader(expression: str) -> _Reader:
-        return _Reader(request[expression], names, plain(values), used)
+    def reader(expression: str) -> _WordReader:
+        return _WordReader(request[expression], names, plain(values), used)
 
     asked: dict[str, Any] = {}
     for expression, member in _CONDITIONS.items():
@@ -86,7 +86,7 @@ def _read(request: Mapping[str, Any]) -> dict[str, Any]:
     return asked
 
 
-class _Reader:
+class _WordReader:
     """Reads an expression from left to right."""
 
     def __init__(
