@@ -196,6 +196,7 @@ def _reads(app: AppDeployment, storage: Storage, pager: Pager) -> Permissions:
     storage.grant_read_endpoints(permissions)
     storage.grant_read_audit(permissions)
     figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms", "GetAlarmMuteRule"]
+    # CloudWatch shows composite alarms only to those whose permission names no single alarm.
     # `dlq doctor` compares queue, mapping and function. By a tag it knows a mapping that a circuit
     # has paused.
     mappings = ["lambda:ListEventSourceMappings", "lambda:ListTags"]
