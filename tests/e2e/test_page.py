@@ -123,6 +123,13 @@ class Person:
         self.hand.button("Release")
         self.agree("Release circuit", "circuit release")
 
+        def is_closed() -> bool:
+            circuits = self.orders.dlq("circuit", "list", "-p", "orders")["circuits"]
+            return all(each["state"] == "CLOSED" for each in circuits)
+
+        # It closes by a canary. Until then a run is held, and waits for a person.
+        self.orders.until(is_closed, "the circuit is closed")
+
     def write_a_rule(self) -> None:
         name = f"page-{uuid.uuid4().hex[:8]}"
         self.hand.link("Runs")
