@@ -56,7 +56,6 @@ NOT_TYPED: dict[str, str] = {
         ("kms:DescribeKey", "kms:GetKeyPolicy"), "the topic of the sandbox has no key of the app's"
     ),
     "s3:PutObject": "an edit is kept once its run has its messages, and the open circuit holds it",
-    "lambda:GetFunctionConfiguration": "a plan asks when a consumer of yours was changed, not ours",
     "logs:StopQuery": "queries are stopped only if they take too long",
 }
 
