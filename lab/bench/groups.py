@@ -31,11 +31,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from console.operations.app import App, DeployedPipeline
 from deadletter.aws.dynamodb import stored
-from deadletter.aws.table import stored_number
+from deadletter.aws.table import Joined, stored_number
 from deadletter.contract import CAUSE_SHARDS, CAUSES, Partition, cause_partition
 from deadletter.failure.cause_index import entry_change, shard_of
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
+from deadletter.testing.fakes.words import valued
 from lab.bench.command_line import Timing, timed
 
 ROOT = Path(__file__).parents[2]
@@ -137,17 +138,21 @@ class _Aws(BaseHTTPRequestHandler):
         return (json.dumps(answers[action]).encode() if action else CALLER), 0
 
     def _page(self, request: Mapping[str, Any]) -> tuple[bytes, int]:
-        values = request["ExpressionAttributeValues"]
-        rows = self.index[values[":p"]["S"]]
-        if " = :f" in request["KeyConditionExpression"]:
-            rows = [row for row in rows if row[0] == values[":f"]["S"]]
+        where = valued(request)["Where"]
+        asked: Any = where.parts if isinstance(where, Joined) else [where]
+        # The partition, and where it is not asked for as a whole a fingerprint.
+        [partition, fingerprint] = [*(each.values[0] for each in asked), ""][:2]
+        sign = asked[-1].sign if len(asked) > 1 else ""
+        rows = self.index[partition]
+        if sign == "=":
+            rows = [row for row in rows if row[0] == fingerprint]
         shown = set(request["ExpressionAttributeNames"].values())
         start, after = 0, request.get("ExclusiveStartKey")
         if after is not None:
             place = (after["fingerprint"]["S"], after["pk"]["S"])
             start = sum((row[0], row[1]["pk"]["S"]) <= place for row in rows)
-        elif " > :f" in request["KeyConditionExpression"]:
-            start = sum(row[0] <= values[":f"]["S"] for row in rows)
+        elif sign == ">":
+            start = sum(row[0] <= fingerprint for row in rows)
         items, read = [], 0
         for _, item, size in rows[start : start + request["Limit"]]:
             items.append(item)
