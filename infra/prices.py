@@ -12,7 +12,7 @@ REGION = "us-east-1"
 
 CHECKED = "24 November 2026"
 """When the table was last compared with copies of the pages that it names: not SQS and X-Ray, of
-which none was found. Nobody compared it with a bill."""
+which no copy was found. It was not compared with a bill."""
 
 MILLION = 1_000_000
 

@@ -52,7 +52,7 @@ def one_by_one(calls: Sequence[Callable[[], T]]) -> list[T]:
     return [call() for call in calls]
 
 
-class Nobody:
+class NoRules:
     """A router that knows no rule."""
 
     def decide(self, _questions: Any) -> RouterAnswer:
@@ -115,7 +115,7 @@ class Stage:
             replace(self.resources, circuit_machine="arn:aws:states:::stateMachine:none"),
             WatchClients(sqs=self.sqs, dynamodb=self.dynamodb, functions=self.functions),
             world,
-            router=Nobody(),
+            router=NoRules(),
             in_parallel=one_by_one,
             outages=outages or NoOutages(),
             bus=self.bus,

@@ -10,7 +10,7 @@ from tests.chromium import Tab
 
 @dataclass
 class Hand:
-    """It counts its clicks. Typing is none."""
+    """It counts its clicks. Typing is no click."""
 
     tab: Tab
     clicks: int = 0
