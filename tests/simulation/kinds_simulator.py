@@ -196,15 +196,8 @@ class KindsSimulation:
         gate.expect([delivery])
         wait = gate.wait(delivery)
         if wait is not None:
-            if not dead and self._looks_dead(self._circuit()):
-                # All that was seen of the trouble failed: nothing tells it from an outage.
-                self._opened_early = True
-            elif (
-                not tenant.startswith("sick")
-                and not dead
-                and not self._brown_out
-                and not self._faults
-            ):
+            is_well = not tenant.startswith("sick") and not dead
+            if is_well and not self._brown_out and not self._faults:
                 raise Broken(f"a message of {tenant} is refused, which is well")
             if not dead:
                 self._again(name, tenant, receive, wait)
@@ -215,6 +208,10 @@ class KindsSimulation:
         blame = Blame.DEPENDENCY if fails else None
         gate.count(delivery, outcomes_of("orders", blame, 0.1))
         gate.report()
+        if not dead and self._looks_dead(self._circuit()):
+            # Seen at the opening, not later: others report meanwhile what went well.
+            self._opened_early = True
+            return
         if fails and not dead:
             self._again(name, tenant, receive, VISIBILITY)
         else:
@@ -225,7 +222,10 @@ class KindsSimulation:
                 raise Broken("kinds are slowed that failed by chance")
 
     def _looks_dead(self, circuit: Circuit) -> bool:
-        """Whether the circuit opened before enough was counted that went well meanwhile."""
+        """Whether the circuit opened before enough was counted that went well meanwhile.
+
+        All that was seen of the trouble failed then: nothing tells it from an outage.
+        """
         good = sum(count.good for count in circuit.kinds if count.kind == ALL)
         return not circuit.is_closed and good < WELL
 
