@@ -148,7 +148,8 @@ class DynamoDBOutcomes(Outcomes):
         with self._lock:
             now, key = self._clock(), known.key
             promises = self._promises.get(key, _Promises())
-            is_early = not wish.calls and 0 <= now - promises.noted_at < SECONDS_BETWEEN_NOTES
+            between = max(SECONDS_BETWEEN_NOTES, self._pending.seconds_between(key))
+            is_early = not wish.calls and 0 <= now - promises.noted_at < between
             write = self._pending.add(
                 key, outcomes, now, paced=True, at_once=not is_early, counted=known.kinds
             )
@@ -178,7 +179,7 @@ class DynamoDBOutcomes(Outcomes):
             self._count_metric(Count.OUTCOMES_DROPPED, write.total)
             return None
         circuit = circuit_from_item(item)
-        stale = self._pending.written(known.key, circuit, now)
+        stale = self._pending.written(known.key, circuit, now, write.called)
         if stale:
             self._remove_stale(known.key, stale)
         if circuit.is_closed:

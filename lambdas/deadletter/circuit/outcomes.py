@@ -21,15 +21,22 @@ if TYPE_CHECKING:
     from deadletter.pace.kinds import KindCount, Seen
 
 SECONDS_BETWEEN_WRITES = 1.0
-"""At most one write for each key and process in this time: an item takes about 1,000 writes a
-second, and as many processes may serve one dependency."""
+"""At most one write for each key and process in this time."""
+
+MOST_WRITES = 120.0
+"""Writes a second of all processes together, about: the larger a process's part of the calls, the
+more often it writes. DynamoDB takes 1,000 of one item."""
+
+MOST_SECONDS_BETWEEN_WRITES = 10.0
+"""However small its part is: later, the outcomes would be old."""
 
 SECONDS_BETWEEN_PACED_WRITES = 2.0
 """The same while the circuit is paced, beside requests for calls."""
 
 STREAK_TO_REPORT = 3
 """A process that fails so often in a row reports at once: ten of them are then told apart from an
-outage before each has tried more than a few messages."""
+outage before each has tried more than a few messages. Where so many processes write that each
+waits longer than a second, some of them report in each hundredth of one."""
 
 MOST_TENANTS = 16
 """Hashes of tenants that succeeded, and as many of those that failed, in one bucket: enough to
@@ -110,15 +117,28 @@ class _Pending:
 
 
 @dataclass(slots=True)
-class _Tenants:
-    """What this process knows of the tenants of one key.
+class _Known:
+    """What this process knows of one key.
 
-    good     those whose calls succeeded last, each with the bucket, the latest at the end
-    circuit  the circuit as the last write left it
+    good      tenants whose calls succeeded last, each with the bucket, the latest at the end
+    circuit   the circuit as the last write left it
+    between   seconds between two writes at least
     """
 
     good: dict[int, int] = field(default_factory=dict)
     circuit: Circuit | None = None
+    between: float = SECONDS_BETWEEN_WRITES
+
+    def written(self, circuit: Circuit, called: int) -> None:
+        """Learn from a write of so many calls how much of all calls they are.
+
+        However the calls are spread, the processes write MOST_WRITES a second together.
+        """
+        before, self.circuit = self.circuit, circuit
+        if before is not None and called:
+            of_all = (circuit.total_calls - before.total_calls) / called
+            least, most = SECONDS_BETWEEN_WRITES, MOST_SECONDS_BETWEEN_WRITES
+            self.between = min(most, max(least, of_all / MOST_WRITES))
 
     def succeeded(self, tenants: Iterable[int], number: int) -> None:
         """Remember that calls of these tenants succeeded in bucket `number`."""
@@ -148,7 +168,7 @@ class PendingOutcomes:
     def __init__(self, policy: CircuitPolicy) -> None:
         self._policy = policy
         self._pending: dict[str, _Pending] = {}
-        self._tenants: dict[str, _Tenants] = {}
+        self._known: dict[str, _Known] = {}
 
     def add(
         self,
@@ -167,8 +187,9 @@ class PendingOutcomes:
         While the circuit is `paced` all calls are written, else only failures and what is
         throttled. With `at_once` a write is due, whatever it holds.
 
-        What comes less than SECONDS_BETWEEN_WRITES after the last write goes with the next,
-        unless it is older than the window by then. Each third failure in a row does not wait.
+        What comes less than `seconds_between` after the last write goes with the next, unless it
+        is older than the window by then. Each third failure in a row does not wait, where few
+        processes write.
         A write is returned once: if it fails, its outcomes are lost, because a throttled table
         needs fewer writes, not later ones.
         """
@@ -196,7 +217,7 @@ class PendingOutcomes:
             pending.any_good, pending.good_at = True, outcomes.good_at
             pending.streak = pending.failing = 0
             pending.streak_tenants = frozenset()
-            self._tenants_of(key).succeeded(outcomes.good_tenants, number)
+            self._known_of(key).succeeded(outcomes.good_tenants, number)
         streak = outcomes.streak
         if paced and not outcomes.any_good:
             streak += outcomes.retried_bad
@@ -216,13 +237,14 @@ class PendingOutcomes:
             at = number_of(now)
             pending.kinds[at] = both(pending.kinds.get(at, {}), outcomes.kinds)
         # The next request for calls takes them along.
-        least = SECONDS_BETWEEN_PACED_WRITES if paced else SECONDS_BETWEEN_WRITES
+        known = self._known_of(key)
+        least = max(known.between, SECONDS_BETWEEN_PACED_WRITES if paced else 0.0)
         is_late = abs(now - pending.last_write) >= least
+        is_urgent = is_urgent and known.between <= SECONDS_BETWEEN_WRITES
         if not is_late and not is_urgent and not at_once:
             return None
         tells_calls = paced or any(each.failed or each.throttled for each in pending.calls.values())
         self._pending[key] = _Pending(last_write=now, failing=failing)
-        known = self._tenants_of(key)
         circuit = known.circuit
         streak_tenants = circuit.streak_tenants if circuit and not pending.any_good else frozenset()
         kinds, stale_kinds = _kinds_to_write(pending.kinds, counted, now)
@@ -248,7 +270,7 @@ class PendingOutcomes:
         )
 
     def _buckets(
-        self, counts: Mapping[int, OutcomeCounts], known: _Tenants, now: float
+        self, counts: Mapping[int, OutcomeCounts], known: _Known, now: float
     ) -> tuple[OutcomeBucket, ...]:
         """The outcomes by bucket, with tenants only if there are failures.
 
@@ -273,16 +295,20 @@ class PendingOutcomes:
             buckets.append(bucket)
         return tuple(buckets)
 
-    def _tenants_of(self, key: str) -> _Tenants:
-        return self._tenants.setdefault(key, _Tenants())
+    def _known_of(self, key: str) -> _Known:
+        return self._known.setdefault(key, _Known())
 
-    def written(self, key: str, circuit: Circuit, now: float) -> tuple[int, ...]:
-        """Remember which buckets of the circuit are stale after a write at `now`.
+    def seconds_between(self, key: str) -> float:
+        """Seconds between two writes of a key at least, where nothing is urgent."""
+        return self._known_of(key).between
+
+    def written(self, key: str, circuit: Circuit, now: float, called: int = 0) -> tuple[int, ...]:
+        """Remember which buckets of the circuit are stale after a write at `now` of so many calls.
 
         The next write removes them. Returns them if there are more than MOST_STALE: then
         they need a write of their own, confirmed by `swept`.
         """
-        self._tenants_of(key).circuit = circuit
+        self._known_of(key).written(circuit, called)
         stale = stale_buckets(circuit, self._policy.bucket_of(now))
         self._pending.setdefault(key, _Pending()).stale = stale
         return stale if len(stale) > MOST_STALE else ()
