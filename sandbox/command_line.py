@@ -26,7 +26,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Self
 
-import boto3
+from botocore.session import get_session
 
 from sandbox import fast_clock
 
@@ -165,13 +165,14 @@ def _command(words: Sequence[str]) -> int:
 
 
 def _import_all() -> None:
-    """Import what commands import, and let boto3 import what it needs for clients."""
+    """Import what commands import, and let botocore import what it needs for clients."""
     commands = import_module("console.cli.main")
     for module, _ in commands.COMMANDS.values():
         import_module(module, commands.__package__)
-    session = boto3.Session("none", "none", region_name="us-east-1")
+    session = get_session()
+    session.set_credentials("none", "none")
     for service in SERVICES:
-        session.client(service)  # type: ignore[call-overload]  # the stubs want a literal
+        session.create_client(service, region_name="us-east-1")
 
 
 if __name__ == "__main__":

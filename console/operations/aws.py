@@ -14,7 +14,8 @@ from .problem import Cause, Denied, Problem
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    import boto3
+    from botocore.config import Config
+    from botocore.session import Session
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
@@ -41,18 +42,23 @@ _READ_TIMEOUT = 20
 _INVOKE_TIMEOUT = 910
 
 
+def _of(service: str) -> Any:
+    """The property with the client of a service."""
+    return cached_property(lambda aws: aws._client(service))
+
+
 class Aws:
     """The clients of one profile and region, each made at first use.
 
     Make a client before handing it to threads: making it is not thread-safe, using it is.
     """
 
-    def __init__(self, session: boto3.Session) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
 
     @property
     def region(self) -> str:
-        return str(self._session.region_name)
+        return str(self._session.get_config_variable("region"))
 
     @property
     def account(self) -> str:
@@ -72,69 +78,39 @@ class Aws:
     def _identity(self) -> GetCallerIdentityResponseTypeDef:
         return self.sts.get_caller_identity()
 
-    @cached_property
-    def cloudwatch(self) -> CloudWatchClient:
-        return self._session.client("cloudwatch", config=_patient())
+    def _client(self, service: str, config: Config | None = None) -> Any:
+        return self._session.create_client(service, config=config or _patient())
+
+    cloudwatch: cached_property[CloudWatchClient] = _of("cloudwatch")
+    events: cached_property[EventBridgeClient] = _of("events")
+    kms: cached_property[Any] = _of("kms")
+    sns: cached_property[SNSClient] = _of("sns")
+    logs: cached_property[CloudWatchLogsClient] = _of("logs")
+    s3: cached_property[S3Client] = _of("s3")
+    secretsmanager: cached_property[SecretsManagerClient] = _of("secretsmanager")
+    sqs: cached_property[SQSClient] = _of("sqs")
+    ssm: cached_property[SSMClient] = _of("ssm")
+    stepfunctions: cached_property[SFNClient] = _of("stepfunctions")
+    sts: cached_property[STSClient] = _of("sts")
 
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
         """The client of the tables: `list` reads twenty thousand records, for half of the CPU."""
         from deadletter.aws.clients import thin
 
-        client = self._session.client("dynamodb", config=_patient())
+        client: DynamoDBClient = self._client("dynamodb")
         return thin(client, self._session.get_credentials, self._bundle)
 
     def _bundle(self) -> str | None:
         """The file of the certificates that the profile trusts; None if it names none."""
-        # boto3 shows it nowhere.
-        core: Any = self._session._session
-        bundle = core.get_config_variable("ca_bundle")
+        bundle = self._session.get_config_variable("ca_bundle")
         return str(bundle) if bundle else None
-
-    @cached_property
-    def events(self) -> EventBridgeClient:
-        return self._session.client("events", config=_patient())
 
     @cached_property
     def functions(self) -> LambdaClient:
         """The client for questions about functions; `lambda_` is the one that invokes."""
-        return self._session.client("lambda", config=_patient())
-
-    @cached_property
-    def kms(self) -> Any:
-        return self._session.client("kms", config=_patient())
-
-    @cached_property
-    def sns(self) -> SNSClient:
-        return self._session.client("sns", config=_patient())
-
-    @cached_property
-    def logs(self) -> CloudWatchLogsClient:
-        return self._session.client("logs", config=_patient())
-
-    @cached_property
-    def s3(self) -> S3Client:
-        return self._session.client("s3", config=_patient())
-
-    @cached_property
-    def secretsmanager(self) -> SecretsManagerClient:
-        return self._session.client("secretsmanager", config=_patient())
-
-    @cached_property
-    def sqs(self) -> SQSClient:
-        return self._session.client("sqs", config=_patient())
-
-    @cached_property
-    def ssm(self) -> SSMClient:
-        return self._session.client("ssm", config=_patient())
-
-    @cached_property
-    def stepfunctions(self) -> SFNClient:
-        return self._session.client("stepfunctions", config=_patient())
-
-    @cached_property
-    def sts(self) -> STSClient:
-        return self._session.client("sts", config=_patient())
+        client: LambdaClient = self._client("lambda")
+        return client
 
     @cached_property
     def lambda_(self) -> LambdaClient:
@@ -152,10 +128,11 @@ class Aws:
             # A NAT gateway drops a connection that is silent for 350 seconds.
             tcp_keepalive=True,
         )
-        return self._session.client("lambda", config=once)
+        client: LambdaClient = self._client("lambda", once)
+        return client
 
 
-def _patient() -> Any:
+def _patient() -> Config:
     from botocore.config import Config
 
     return Config(
@@ -169,20 +146,26 @@ def _patient() -> Any:
 def connect(profile: str | None, region: str | None) -> Aws:
     """The clients for a profile and region, chosen as the AWS CLI does.
 
-    AWS_REGION counts before the profile's own region. boto3 by itself reads only
+    AWS_REGION counts before the profile's own region; the SDK by itself reads only
     AWS_DEFAULT_REGION. A profile named here beats credentials in the environment; a
-    profile named by AWS_PROFILE does not, which is why that variable is left to boto3.
+    profile named by AWS_PROFILE does not, which is why that variable is left to the SDK.
 
     Raises Problem when no region is set. All clients come from here: tests replace it.
     """
-    import boto3
-
-    session = boto3.Session(
-        profile_name=profile, region_name=region or os.environ.get("AWS_REGION") or None
-    )
-    if not session.region_name:
+    session = _session(profile, region or os.environ.get("AWS_REGION"))
+    if not session.get_config_variable("region"):
         raise Problem("No AWS region is set: pass --region, or set AWS_REGION.", Cause.UNREACHABLE)
     return Aws(session)
+
+
+def _session(profile: str | None, region: str | None) -> Session:
+    # boto3 would bring what copies large objects, for an eighth of a command's CPU time.
+    from botocore.session import Session
+
+    session = Session(profile=profile)
+    if region:
+        session.set_config_variable("region", region)
+    return session
 
 
 V = TypeVar("V")

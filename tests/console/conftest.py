@@ -23,6 +23,7 @@ import pytest
 from botocore import xform_name
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
+from botocore.session import Session
 from moto import mock_aws
 from typer.testing import CliRunner, Result
 
@@ -77,7 +78,7 @@ BUCKET = "letters-bucket"
 
 
 class Kept:
-    """What boto3 makes, kept by everything that it is made from."""
+    """What the SDK makes, kept by everything that it is made from."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self._make = make
@@ -93,7 +94,7 @@ class Kept:
             for name, value in sorted(os.environ.items())
             if name.startswith("AWS_") and name not in files
         ]
-        settings = vars(options["config"]) if "config" in options else None
+        settings = vars(options["config"]) if options.get("config") else None
         key = repr((arguments, {**options, "config": settings}, variables))
         if key not in self._kept:
             self._kept[key] = self._make(*arguments, **options)
@@ -102,7 +103,8 @@ class Kept:
 
 _loader = lru_cache(botocore.session.create_loader)
 _sessions = Kept(boto3.Session)
-_clients = Kept(boto3.Session.client)
+_sessions_of_commands = Kept(aws._session)
+_clients = Kept(Session.create_client)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -112,8 +114,9 @@ def _sessions_and_clients_are_made_once() -> Iterator[None]:
         # Those that are not kept need not parse megabytes of JSON anew.
         patch.setattr(botocore.session, "create_loader", _loader)
         # A function becomes a method: a client is known by its session too.
-        patch.setattr(boto3.Session, "client", lambda *args, **options: _clients(*args, **options))
+        patch.setattr(Session, "create_client", lambda *args, **options: _clients(*args, **options))
         patch.setattr(boto3, "Session", _sessions)
+        patch.setattr(aws, "_session", _sessions_of_commands)
         yield
 
 

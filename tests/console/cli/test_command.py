@@ -11,7 +11,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore import exceptions
 
@@ -350,7 +349,7 @@ def test_version_says_so_if_nothing_is_installed(dlq: Any, monkeypatch: pytest.M
 
 
 def test_clients_are_made_once() -> None:
-    client = aws.Aws(boto3.Session(region_name="eu-west-1"))
+    client = aws.connect(None, "eu-west-1")
     assert client.sqs is client.sqs
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import boto3
 import pytest
+from botocore.session import Session
 
 from console.operations.aws import Aws
 from deadletter.aws.wire.thin_client import ThinClient
@@ -35,7 +36,7 @@ def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tables_are_read_by_the_thin_client() -> None:
-    aws = Aws(boto3.Session(profile_name="plain"))
+    aws = Aws(Session(profile="plain"))
     assert isinstance(aws.dynamodb, ThinClient)
     assert not isinstance(aws.sqs, ThinClient)
 
@@ -50,4 +51,5 @@ def test_the_thin_client_signs_and_trusts_as_the_profile_says(
         "deadletter.aws.clients.thin",
         lambda client, credentials, trusted: (credentials().access_key, trusted()),
     )
-    assert Aws(boto3.Session(profile_name=profile)).dynamodb == (key, bundle)
+    made: Any = Aws(Session(profile=profile)).dynamodb
+    assert made == (key, bundle)
