@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import eq, gt, lt, ne
@@ -92,7 +92,10 @@ class Matcher:
         self._key = compiled_path("idempotency_key", key) if key else None
         self._plain = self._unhashed()
         self.untold = 0
-        self.known: Counter[Term] = Counter()
+        self.known: Counter[tuple[str, str]] = Counter()
+        fields = () if self._pattern is None else self._pattern.fields
+        self._reads_age = any(field.name == "redrive.age_seconds" for field in fields)
+        self._answers: dict[Hashable, bool | None] = {}
 
     @property
     def reads_content(self) -> bool:
@@ -160,11 +163,7 @@ class Matcher:
         for term in self._chosen.terms:
             if term.key not in KEYS or term.operator is not Operator.EQUAL:
                 continue
-            seen = {
-                each.values[0]: number
-                for each, number in self.known.items()
-                if each.key == term.key
-            }
+            seen = {value: number for (key, value), number in self.known.items() if key == term.key}
             if seen and not any(_same(term, value, each) for value in term.values for each in seen):
                 near = closest(term.values[0], seen)
                 if near is not None:
@@ -236,9 +235,25 @@ class Matcher:
 
         if self._pattern is None:
             return True
-        if found.letter is None:
+        if found.letter is not None:
+            return self._pattern.matches(self.document(found))
+        alike = self._alike(found)
+        if alike is None:
             return holds(self._pattern, self._known(found))
-        return self._pattern.matches(self.document(found))
+        if alike not in self._answers:
+            self._answers[alike] = holds(self._pattern, self._known(found))
+        return self._answers[alike]
+
+    def _alike(self, found: FoundMessage) -> Hashable | None:
+        """What the answer depends on where only a record is known; most of them are alike.
+
+        None if it may depend on more.
+        """
+        entry = found.entry
+        if entry is None or found.stamp is not None or found.tenant or self._reads_age:
+            return None
+        failure = (entry.category, entry.blame, entry.error_type, entry.fingerprint)
+        return (*failure, entry.http_status, entry.attempt, *entry.about.context.items())
 
     def _of_times(self, found: FoundMessage) -> Iterator[bool | None]:
         first, selection = found.first_sent, self._selection
@@ -271,7 +286,7 @@ class Matcher:
             if term.operator is Operator.EQUAL and term.key in KEYS:
                 value = self._value(term.key, found)
                 if value not in (None, ""):
-                    self.known[Term(term.key, Operator.EQUAL, (str(value),))] += 1
+                    self.known[term.key, str(value)] += 1
 
     def _value(self, key: str, found: FoundMessage) -> Any:
         match key:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from deadletter.contract import (
@@ -36,7 +37,6 @@ from .waiting import waits_for
 from .words import count, moment
 
 if TYPE_CHECKING:
-    from deadletter.aws.cause_entries import CausePage
     from deadletter.aws.waiting_room import WaitingLetter
     from deadletter.message.letter import Letter
     from deadletter.settings.pipeline import Pipeline
@@ -457,27 +457,24 @@ class _OfPipeline:
     # Failure records.
 
     def _failing(self) -> Iterator[FoundMessage]:
-        """The messages of the index of causes that do not wait, a page of each shard in turn."""
+        """The messages of the index of causes that do not wait, a page of each shard in turn.
+
+        While a page is compared, the next one of its shard is read.
+        """
         waiting, place = self._waiting_origins()
         most = _PAGE if self._walk.few is None else self._walk.few + 1
-        after: dict[int, Any] = dict.fromkeys(range(CAUSE_SHARDS))
-        while after:
-            pages = self._pages(after, most)
-            for entry in chain.from_iterable(page.entries for page in pages.values()):
-                if entry.origin not in waiting:
-                    origin, size = entry.origin, entry.about.size
-                    yield FoundMessage(self._name, place, origin, entry=entry, size=size)
-            after = {shard: page.last for shard, page in pages.items() if page.last is not None}
-
-    def _pages(self, after: Mapping[int, Any], most: int) -> dict[int, CausePage]:
-        """The next page of each of these shards, after the key of its last row."""
+        read = partial(self._index.page, most=most, names=CAUSES.projected)
         with side_by_side() as start:
-            page, names = self._index.page, CAUSES.projected
-            reads = {
-                shard: start(partial(page, shard, most, names, after=last))
-                for shard, last in after.items()
-            }
-            return {shard: read.answer("The index of causes") for shard, read in reads.items()}
+            reads = deque((n, start(partial(read, n))) for n in range(CAUSE_SHARDS))
+            while reads:
+                shard, next_page = reads.popleft()
+                page = next_page.answer("The index of causes")
+                if page.last is not None:
+                    reads.append((shard, start(partial(read, shard, after=page.last))))
+                for entry in page.entries:
+                    if entry.origin not in waiting:
+                        origin, size = entry.origin, entry.about.size
+                        yield FoundMessage(self._name, place, origin, entry=entry, size=size)
 
     def _waiting_origins(self) -> tuple[set[str], str]:
         """The first ids of what waits, and the place of messages that are not among them."""
