@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.clients import Clients
-from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import Circuit
 from deadletter.circuit.transitions import Event, TransitionResult, Tripped
@@ -27,7 +27,7 @@ class OutageHarness(ABC):
 
     @property
     def breaker(self) -> DynamoDBBreaker:
-        return breaker_for(*self.wiring())
+        return Stores(*self.wiring()).breaker
 
     def apply(self, event: Event, key: str | None = None) -> TransitionResult:
         """Have an event happen to a circuit."""

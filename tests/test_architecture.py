@@ -95,7 +95,7 @@ FLOORS = (
     {"deadletter.watch"},
     {"deadletter.aws"},
     {"deadletter.aws.wiring.world"},
-    {"deadletter.aws.wiring.parts"},
+    {"deadletter.aws.wiring.stores"},
     {"deadletter.aws.wiring"},
     {"deadletter.consumer", "handlers", "console.operations"},
     {"console.web"},
@@ -538,7 +538,7 @@ FAULTS: list[tuple[Check, str, str]] = [
     (upstairs, "lambdas/deadletter/aws/wiring/world.py", "from deadletter.aws.wiring import route"),
     (
         upstairs,
-        "lambdas/deadletter/aws/wiring/parts/x.py",
+        "lambdas/deadletter/aws/wiring/stores.py",
         "from deadletter.aws.wiring.route import router_for",
     ),
     (upstairs, HANDLER, "from deadletter.aws.clients import clients"),

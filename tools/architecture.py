@@ -33,7 +33,6 @@ PACKAGES = (
     "lambdas/deadletter/watch",
     "lambdas/deadletter/aws",
     "lambdas/deadletter/aws/wiring",
-    "lambdas/deadletter/aws/wiring/parts",
     "lambdas/deadletter/consumer",
     "lambdas/deadletter/testing",
     "lambdas/deadletter/testing/fakes",

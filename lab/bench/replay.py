@@ -39,14 +39,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.clients import Clients
 from deadletter.aws.replay_starts import packed
-from deadletter.aws.wiring.custody import (
-    freeze_for,
-    originals_for,
-    run_objects_for,
-    snapshot_for,
-)
-from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
-from deadletter.aws.wiring.world import World, in_threads
+from deadletter.aws.wiring.custody import freeze_for, snapshot_for
+from deadletter.aws.wiring.redrive import redriver_setup_for
+from deadletter.aws.wiring.stores import Stores
+from deadletter.aws.wiring.world import World
 from deadletter.contract import MAIN_DLQ
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Tally
@@ -137,20 +133,20 @@ class SnapshotBench(PipelineInMemory):
         """Take all letters of the DLQ into a run's custody."""
         self._stub.reset()
         plan = ReplayPlan(pipeline=self._pipeline.name)
-        parts = (self._pipeline, self._resources, self._clients, self._world)
+        stores = Stores(self._pipeline, self._resources, self._clients, self._world)
         cpu, calls = self._cpu(), self._calls()
         began = time.monotonic()
-        while not snapshot_for(plan, *parts).run(time.time() + STEP_SECONDS).done:
+        while not snapshot_for(stores, plan).run(time.time() + STEP_SECONDS).done:
             pass
         moved = time.monotonic()
-        report = freeze_for(plan, *parts).run(time.time() + STEP_SECONDS)
+        report = freeze_for(replace(stores), plan).run(time.time() + STEP_SECONDS)
         frozen, ended = time.monotonic(), (self._cpu(), self._calls())
-        in_bucket = originals_for(*parts[:3], plan.run_id)
+        in_bucket = stores.originals(plan.run_id)
         # As if nothing could be compressed: bodies of this bench are nearly nothing then.
         kept = [
             b"".join(lines_in(in_bucket.get(each.name) or b"")) for each in in_bucket.listed("")
         ]
-        objects = run_objects_for(*parts[:3], plan.run_id)
+        objects = stores.objects(plan.run_id)
         names = [] if report.index is None else Manifest(objects).names(report.index)
         found = len({name.copy for name in names})
         if found != letters:
@@ -399,16 +395,9 @@ def taken(number: int, objects: Folder) -> float:
     rows = list(packed([name.origin for name in letters_of(number)]))
     tracemalloc.reset_peak()
     counted = CountedOrigins(rows)
-    setup = redriver_setup_for(
-        pipeline,
-        resources,
-        made,
-        world,
-        home=MAIN_DLQ,
-        router=TakesAll(),
-        in_parallel=in_threads,
-        tally=Tally(),
-    )
+    tally = Tally()
+    stores = Stores(pipeline, resources, made, world, asks=TakesAll()).telling(tally)
+    setup = redriver_setup_for(stores, MAIN_DLQ, tally)
     plan = ReplayPlan(pipeline="orders", counted=number)
     snapshot = Snapshot(setup, plan, objects=objects, counted=counted, token=setup.owner)
     # One pass: what it remembers would begin anew with the next one.

@@ -7,6 +7,7 @@ is compared with the policy's statements, as IAM would: action, resource, partit
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import sys
 from collections.abc import Iterator
@@ -346,11 +347,39 @@ def reached_modules() -> set[str]:
         if name in seen or not file.exists():
             continue
         seen.add(name)
-        for node in ast.walk(ast.parse(file.read_text())):
+        tree = ast.parse(file.read_text())
+        for node in of_the_library(tree) if name == STORES else ast.walk(tree):
             match node:
                 case ast.ImportFrom(module=str(module), names=names):
                     waiting += [module, *(f"{module}.{alias.name}" for alias in names)]
     return {name.rpartition(".")[2] for name in seen if name.startswith("deadletter.aws.")}
+
+
+STORES = "deadletter.aws.wiring.stores"
+
+
+def of_the_library(stores: ast.Module) -> Iterator[ast.AST]:
+    """The code of the adapters that the consumer asks for, and of those that they ask for."""
+    [made] = (node for node in stores.body if isinstance(node, ast.ClassDef))
+    makers = {node.name: node for node in made.body if isinstance(node, ast.FunctionDef)}
+    wanted = attributes(ast.parse(inspect.getsource(wiring)), "stores")
+    yield from (node for node in stores.body if isinstance(node, ast.ImportFrom))
+    while asked_for := wanted & makers.keys():
+        for name in asked_for:
+            maker = makers.pop(name)
+            wanted |= attributes(maker, "self")
+            yield from ast.walk(maker)
+
+
+def attributes(tree: ast.AST, owner: str) -> set[str]:
+    """What is taken from the variable of this name."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == owner
+    }
 
 
 def client_methods(source: str) -> Iterator[str]:

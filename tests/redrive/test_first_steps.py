@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.outcomes import DynamoDBOutcomes
-from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import MINUTE, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY, PAST, after_step, first_step
@@ -131,7 +131,7 @@ def test_a_step_whose_calls_failed_is_made_again(stage: Stage) -> None:
         table=stage.resources.circuits_table,
         pipeline="orders",
         policy=stage.pipeline.circuit,
-        breaker=breaker_for(stage.pipeline, stage.resources, stage.clients, stage.world),
+        breaker=Stores(stage.pipeline, stage.resources, stage.clients, stage.world).breaker,
         outages=None,
         clock=stage.clock,
         count_metric=lambda *_: None,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.outcomes import DynamoDBOutcomes
-from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import Mode
 from deadletter.message.queue import Depth, QueueUnavailable
@@ -686,7 +686,7 @@ def test_a_rate_that_finds_itself_minds_what_the_consumer_reports(
         table=stage.resources.circuits_table,
         pipeline="orders",
         policy=stage.pipeline.circuit,
-        breaker=breaker_for(stage.pipeline, stage.resources, stage.clients, stage.world),
+        breaker=Stores(stage.pipeline, stage.resources, stage.clients, stage.world).breaker,
         outages=None,
         clock=stage.clock,
         count_metric=lambda *_: None,

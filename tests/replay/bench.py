@@ -17,9 +17,7 @@ from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.replay_tickets import DynamoDBTickets
-from deadletter.aws.wiring.parts.breaker import breaker_for
-from deadletter.aws.wiring.parts.ledger import ledger_for
-from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.contract import ROWS_KEPT, run_lane
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
@@ -163,9 +161,9 @@ class ReplayBench:
     @property
     def room(self) -> WaitingRoom:
         stage = self.stage
-        return waiting_room_for(
+        return Stores(
             stage.pipeline, stage.resources, stage.clients, stage.world, note_refusal=print
-        )
+        ).room
 
     @property
     def tickets(self) -> DynamoDBTickets:
@@ -181,7 +179,7 @@ class ReplayBench:
     @property
     def ledger(self) -> DynamoDBLedger:
         stage = self.stage
-        return ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+        return Stores(stage.pipeline, stage.resources, stage.clients, stage.world).ledger
 
     @property
     def run(self) -> ReplayRun:
@@ -237,7 +235,7 @@ class ReplayBench:
             mover_for=self.mover_for,
             router=router or stage.router,
             journal=DynamoDBJournal(clients.journal, LETTERS, "orders", ROWS_KEPT),
-            circuits=breaker_for(stage.pipeline, resources, clients, world),
+            circuits=Stores(stage.pipeline, resources, clients, world).breaker,
             main=self.queue(stage.main),
             tally=self.tally,
             owner=world.new_id(),

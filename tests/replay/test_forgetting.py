@@ -15,8 +15,8 @@ from deadletter.aws.replay_objects import S3RunObjects, runs_with_objects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.replay_tickets import DynamoDBTickets
-from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.replay import replay_steps_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.contract import Reason
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
@@ -284,7 +284,7 @@ def dead(stage: Stage, card: str, size: int = 0) -> str:
     stage.fail()
     for life in range(3):
         poison = Failure(stage.clock(), life, Category.SCHEMA, fingerprint="f")
-        ledger = ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+        ledger = Stores(stage.pipeline, stage.resources, stage.clients, stage.world).ledger
         ledger.failed(origin, poison, AboutLetter(context={"card": card}))
     return origin
 
@@ -307,7 +307,7 @@ def test_letters_with_a_key_are_forgotten_out_of_the_dlq_and_the_others_stay(siz
     selection = Selection(pattern={"context": {"card": [SECRET]}}, include=tuple(Reason))
     run = execute(stage, replace(FORGETS, source="dlq", selection=selection))
     assert (run.state, run.counts.get("DISCARDED")) == (RunState.DONE, 1)
-    ledger = ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+    ledger = Stores(stage.pipeline, stage.resources, stage.clients, stage.world).ledger
     assert list(ledger.rows([mine, other])) == [other]
     left = everything(stage)
     # What the person typed stands in the plan, which expires; nothing else does.

@@ -17,7 +17,7 @@ from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.wiring.custody import freeze_for
-from deadletter.aws.wiring.parts.ledger import ledger_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.contract import Reason, originals_object
 from deadletter.failure.failure import Category, Failure
 from deadletter.message import stamp as stamps
@@ -276,7 +276,7 @@ def test_a_run_keeps_each_letter_as_it_was_and_after_its_end(size: int, fifo: bo
         stage.clock.advance(60)
     parts = (stage.pipeline, stage.resources, stage.clients, stage.world)
     assert plan.run_id == run.id
-    assert freeze_for(plan, *parts).run(stage.clock() + 60).done
+    assert freeze_for(Stores(*parts), plan).run(stage.clock() + 60).done
     found = kept(stage, run.id)
     assert sorted(each.stamp.origin for each in found.values()) == sorted(origins)
     assert sorted(each.letter.body for each in found.values()) == sorted(bodies)
@@ -299,7 +299,7 @@ def frozen(stage: Stage, **plan: Any) -> Run:
     run = Run(stage, **plan)
     parts = (stage.pipeline, stage.resources, stage.clients, stage.world)
     assert run.snapshot().done
-    assert freeze_for(run.plan, *parts).run(stage.clock() + 60).done
+    assert freeze_for(Stores(*parts), run.plan).run(stage.clock() + 60).done
     return run
 
 
@@ -340,7 +340,9 @@ def test_a_row_that_somebody_else_wrote_is_held_and_has_no_original() -> None:
     client.put_item(TableName=LETTERS, Item={**second, "stamp": {"S": "{"}})
     noted: list[str] = []
     parts = (stage.pipeline, stage.resources, stage.clients, stage.world)
-    assert freeze_for(run.plan, *parts, note_bad_row=noted.append).run(stage.clock() + 60).done
+    assert (
+        freeze_for(Stores(*parts, note_bad_row=noted.append), run.plan).run(stage.clock() + 60).done
+    )
     assert _index(run).letters == 3
     assert len(noted) == 1
     damaged: list[int] = []
@@ -357,7 +359,7 @@ def test_the_freeze_asks_the_table_no_more_often_than_without_originals() -> Non
         counted = EachCall(stage.dynamodb, calls := Calls())
         stage.dynamodb = counted  # type: ignore[assignment]
         parts = (stage.pipeline, stage.resources, stage.clients, stage.world)
-        assert freeze_for(run.plan, *parts).run(stage.clock() + 60).done
+        assert freeze_for(Stores(*parts), run.plan).run(stage.clock() + 60).done
         return calls.made
 
     assert requests(30) == requests(0) > 0
@@ -436,7 +438,7 @@ def test_a_freeze_that_is_cut_off_at_any_call_goes_on_and_keeps_all(
         table, bucket = stage.dynamodb, stage.s3
         stage.dynamodb, stage.s3 = EachCall(table, calls), EachCall(bucket, calls)  # type: ignore[assignment]
         try:
-            freeze_for(run.plan, *_parts(stage)).run(stage.clock() + 60)
+            freeze_for(Stores(*_parts(stage)), run.plan).run(stage.clock() + 60)
         finally:
             stage.dynamodb, stage.s3 = table, bucket
 
@@ -444,7 +446,7 @@ def test_a_freeze_that_is_cut_off_at_any_call_goes_on_and_keeps_all(
     for where in crashes(cut_off):
         ended += 1
         run = Run(stage)
-        assert freeze_for(run.plan, *_parts(stage)).run(stage.clock() + 60).done, where
+        assert freeze_for(Stores(*_parts(stage)), run.plan).run(stage.clock() + 60).done, where
         found = kept(stage, run.id)
         names = {each.copy: each for each in Manifest(run.objects).names(_index(run))}
         assert {copy: each.name for copy, each in found.items()} == names, where
@@ -541,7 +543,7 @@ def by_key(**changes: Any) -> ReplayPlan:
 def processed(stage: Stage, *bodies: str) -> tuple[list[str], str]:
     """Letters that a run has taken and that are processed: their ids, and the run."""
     ids = put(stage, *bodies)
-    ledger = ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+    ledger = Stores(stage.pipeline, stage.resources, stage.clients, stage.world).ledger
     for id_ in ids:
         ledger.failed(id_, Failure(stage.clock(), 0, Category.TRANSIENT))
     run = frozen(stage)
@@ -573,7 +575,7 @@ def test_letters_that_were_processed_are_forgotten_by_a_key(groups: Any) -> None
     (mine, other), run = processed(stage, '{"card": "4111-x"}', '{"card": "5500-y"}')
     assert execute(stage, by_key(groups=groups)).state is RunState.DONE
     assert [each.name.origin for each in kept(stage, run).values()] == [other]
-    ledger = ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+    ledger = Stores(stage.pipeline, stage.resources, stage.clients, stage.world).ledger
     assert list(ledger.rows([mine, other])) == [other]
 
 

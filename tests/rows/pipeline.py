@@ -31,12 +31,10 @@ from deadletter.aws.rule_edits import (
     edits,
 )
 from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.parts.breaker import breaker_for
-from deadletter.aws.wiring.parts.ledger import ledger_for
-from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.replay import replay_steps_for
 from deadletter.aws.wiring.requests import answer_request
+from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy, Override, Pollers, State
@@ -395,9 +393,9 @@ class WholePipeline:
             self.pass_seconds(2)
 
     def breaker(self) -> Any:
-        return breaker_for(
+        return Stores(
             self.stage.pipeline, self.stage.resources, self.stage.clients, self._world()
-        )
+        ).breaker
 
     def pass_seconds(self, seconds: float) -> None:
         self.stage.clock.advance(seconds)
@@ -569,7 +567,7 @@ def _edit(world: WholePipeline, run: str) -> None:
     objects = S3RunObjects(clients.s3, BUCKET, "orders", run)
     replay_run = DynamoDBReplayRuns(clients.dynamodb, LETTERS, "orders", stage.clock).read(run)
     assert replay_run is not None
-    room = waiting_room_for(stage.pipeline, stage.resources, clients, world._world())
+    room = Stores(stage.pipeline, stage.resources, clients, world._world()).room
     entries = [
         entry for shard in range(SHARDS) for entry in room.due(run_lane(run), shard, FOREVER, 10)
     ]
@@ -649,9 +647,9 @@ def _write_what_is_rare(world: WholePipeline) -> None:
     """What takes an hour of traffic to come about, by the adapters that write it then."""
     dynamodb, now = cast(Any, world.stage.dynamodb), world.now
     well, other = (origin for origin, uid in world.origins.items() if uid in ("bad1", "free1"))
-    ledger = ledger_for(
+    ledger = Stores(
         world.stage.pipeline, world.stage.resources, world.stage.clients, world._world()
-    )
+    ).ledger
     ledger.parked(well, 1, now, "PERMANENT")
     ledger.recovered(other, 0, now - 1, Recovery.SKIPPED)
     ledger.erase(["a message that nobody knows"])

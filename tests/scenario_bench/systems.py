@@ -31,13 +31,13 @@ from aws_lambda_powertools.utilities.circuit_breaker.persistence import (
 
 from deadletter.aws.clients import Clients, ConsumerClients, OutageClients
 from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.wiring import consume, probe
+from deadletter.aws.wiring import consume
 from deadletter.aws.wiring.circuit import consumer_steps_for
 from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.probe import prober_for
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import NO_END, CircuitPolicy, Override, State
@@ -469,7 +469,9 @@ class Deadletter(System):
         )
         with (
             patch.object(consume, "brief_stepfunctions", lambda: self.machine),
-            patch.object(probe, "health_for", lambda told, _: health if told.health_url else None),
+            patch.object(
+                Stores, "health", property(lambda its: health if its.resources.health_url else None)
+            ),
         ):
             yield
 
@@ -525,7 +527,7 @@ class Deadletter(System):
                 stage.dynamodb.delete_item(TableName=CIRCUITS, Key=key)
             case Event.FORCE_OPEN:
                 override = Override(State.OPEN, "ann", "an incident", NO_END, self.timeline.now)
-                breaker = breaker_for(stage.pipeline, self.resources, self.clients, self.world)
+                breaker = Stores(stage.pipeline, self.resources, self.clients, self.world).breaker
                 breaker.apply(name, OverrideBegun(override))
 
     # The functions of the product.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.circuit.state import NO_END, Circuit, Override, State
 from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
 from deadletter.outage.execution_step import Execution
@@ -87,7 +87,7 @@ class Switched(Deadletter):
         self._breaker().apply(self.stage.pipeline.name, event)
 
     def _breaker(self) -> Any:
-        return breaker_for(self.stage.pipeline, self.resources, self.clients, self.world)
+        return Stores(self.stage.pipeline, self.resources, self.clients, self.world).breaker
 
 
 class Episode(NamedTuple):

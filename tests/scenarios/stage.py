@@ -12,7 +12,7 @@ from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.clients import Clients, ConsumerClients
 from deadletter.aws.rule_edits import DynamoDBBookVersions
 from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.parts.breaker import breaker_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import Override, State
 from deadletter.circuit.transitions import OverrideBegun, Tripped
@@ -181,7 +181,7 @@ class Stage:
         dynamodb: Any = self.account.dynamodb
         nothing: Any = None
         clients = Clients(nothing, nothing, dynamodb, dynamodb, nothing, nothing)
-        return breaker_for(self.pipeline, self.resources, clients, self._world)
+        return Stores(self.pipeline, self.resources, clients, self._world).breaker
 
     @property
     def _world(self) -> World:

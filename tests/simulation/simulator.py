@@ -25,9 +25,8 @@ from deadletter.aws import queue as sqs_adapter
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients, ConsumerClients
 from deadletter.aws.collisions import DynamoDBCollisions
+from deadletter.aws.wiring import stores
 from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.parts import ledger as ledger_wiring
-from deadletter.aws.wiring.parts import redriver_setup as redrive_wiring
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
@@ -375,10 +374,7 @@ class Simulation:
             yield
             return
         kept = (self._shape.hours + ROWS_LONGER) * 3_600
-        with (
-            patch.object(redrive_wiring, "ROWS_KEPT", kept),
-            patch.object(ledger_wiring, "ROWS_KEPT", kept),
-        ):
+        with patch.object(stores, "ROWS_KEPT", kept):
             yield
 
     def _delay(self, service: str) -> float:

@@ -16,7 +16,7 @@ from deadletter.aws.clients import Clients
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.circuit.state import CircuitPolicy, State
 from deadletter.circuit.transitions import CLOCK_SKEW
 from deadletter.failure.failure import Blame, Category, Failure
@@ -162,7 +162,7 @@ def test_one_dead_letter_of_its_own_fault_does_not_keep_the_circuit_open(
 
 def lane(stage: Stage, key: str = "orders") -> list[str]:
     """The bodies of the letters in a circuit's lane."""
-    room = waiting_room_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+    room = Stores(stage.pipeline, stage.resources, stage.clients, stage.world).room
     waiting = room.look(f"circuit:{key}", 100, bodies=True)
     return sorted(letter.letter.body for letter in waiting if letter.letter is not None)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deadletter.aws.clients import OutageClients, outage_clients
-from deadletter.aws.wiring.parts.breaker import breaker_for
-from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
-from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.world import World
 from deadletter.outage.consumer_steps import ConsumerSteps
 from deadletter.settings.pipeline import Pipeline
@@ -24,13 +22,13 @@ def consumer_steps_for(
     count_metric: Callable[[str, int], None],
 ) -> ConsumerSteps:
     """The steps of a pipeline's outages, except for the canary."""
-    breaker = breaker_for(pipeline, resources, clients, world)
+    stores = Stores(pipeline, resources, clients, world, count_metric=count_metric)
     return ConsumerSteps(
         pipeline=pipeline.name,
         policy=pipeline.circuit,
-        circuits=breaker,
-        consumer_pause=consumer_pause_for(resources, clients, breaker, world, count_metric),
-        announcer=circuit_announcer_for(pipeline, resources, clients, world, count_metric),
+        circuits=stores.breaker,
+        consumer_pause=stores.consumer_pause,
+        announcer=stores.circuit_announcer(clients.events),
         clock=world.clock,
         admits_a_rate=pipeline.consumer_library,
     )

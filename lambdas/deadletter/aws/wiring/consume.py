@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.consumer_clients import (
     ConsumerClients,
@@ -24,7 +23,6 @@ from deadletter.settings.resources import Resources
 from deadletter.signals.figures import Count
 
 if TYPE_CHECKING:
-    from deadletter.aws.executions import StepFunctionsExecutions
     from deadletter.processing.crew import Crew
 
 __all__ = ["consumer_clients", "consumer_for"]
@@ -47,20 +45,13 @@ def consumer_for(
     message follows the other.
     """
     # What only failures, parked messages and outages need.
-    from deadletter.aws.causes import DynamoDBCauses
-    from deadletter.aws.collisions import DynamoDBCollisions
-    from deadletter.aws.outcomes import DynamoDBOutcomes
-    from deadletter.aws.queue import SqsQueue
-    from deadletter.aws.wiring.parts.breaker import breaker_for
-    from deadletter.aws.wiring.parts.ledger import ledger_for
+    from deadletter.aws.wiring.stores import Stores
     from deadletter.processing.collisions import Collisions
     from deadletter.processing.last_receive import LastReceive
     from deadletter.processing.sudden_causes import SuddenCauses
 
-    name, clock, dynamodb = pipeline.name, world.clock, clients.dynamodb
-    main_queue = SqsQueue(clients.sqs, resources.main_url, clock)
-    causes = DynamoDBCauses(dynamodb, resources.circuits_table, name, world.new_id)
-    collisions = DynamoDBCollisions(dynamodb, resources.circuits_table, name)
+    stores = Stores(pipeline, resources, clients, world, count_metric=count_metric)
+    clock, main_queue, collisions = world.clock, stores.queue(resources.main_url), stores.collisions
 
     def bad_claim(key: str) -> None:
         """A claim could not be read: count it, and leave its name where `dlq status` looks."""
@@ -71,43 +62,23 @@ def consumer_for(
     return Consumer(
         pipeline=pipeline,
         handle=handle,
-        log=ledger_for(pipeline, resources, clients, world),
-        claims=DynamoDBClaims(
-            dynamodb, resources.letters_table, name, clock, pipeline.idempotency_keep, bad_claim
-        ),
-        circuits=DynamoDBCircuits(dynamodb, resources.circuits_table, name),
-        outcomes=DynamoDBOutcomes(
-            client=dynamodb,
-            table=resources.circuits_table,
-            pipeline=name,
-            policy=pipeline.circuit,
-            breaker=breaker_for(pipeline, resources, clients, world),
-            # Without the state machine, the watch starts the outage.
-            outages=_executions(resources.circuit_machine, name),
-            clock=clock,
-            count_metric=count_metric,
+        log=stores.ledger,
+        claims=DynamoDBClaims(*stores.letters_table, clock, pipeline.idempotency_keep, bad_claim),
+        circuits=stores.circuits,
+        # Without the state machine, the watch starts the outage.
+        outcomes=stores.outcomes(
+            stores.outages(brief_stepfunctions) if resources.circuit_machine else None
         ),
         queue=main_queue,
-        parking={
-            lot: SqsQueue(clients.sqs, url, clock, sending=clients.sending)
-            for lot, url in resources.parking.items()
-        },
+        parking={lot: stores.queue(url) for lot, url in resources.parking.items()},
         trusted_senders=frozenset(resources.trusted_senders),
         clock=clock,
         random=world.random,
         new_id=world.new_id,
         count_now=count_now or count_metric,
-        causes=SuddenCauses(causes, clock, count_metric),
+        causes=SuddenCauses(stores.causes, clock, count_metric),
         crew=crew,
         collisions=Collisions(collisions, clock, count_metric) if can_collide else None,
         last_receive=LastReceive(main_queue, clock),
         pause=world.wait,
     )
-
-
-def _executions(machine: str, pipeline: str) -> StepFunctionsExecutions | None:
-    if not machine:
-        return None
-    from deadletter.aws.executions import StepFunctionsExecutions
-
-    return StepFunctionsExecutions(brief_stepfunctions, machine, pipeline)

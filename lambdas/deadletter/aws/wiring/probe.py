@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,17 +15,9 @@ from deadletter.aws.clients import (
     renew_connections,
 )
 from deadletter.aws.consumer_function import LambdaConsumer
-from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.queue import SqsQueue
-from deadletter.aws.router import LambdaRouter
-from deadletter.aws.wiring.parts.breaker import breaker_for
-from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
-from deadletter.aws.wiring.parts.health import health_for
-from deadletter.aws.wiring.parts.ledger import ledger_for
-from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
-from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import CONFIG_SUFFIX, DEPENDENCY_PREFIX, ROWS_KEPT, Mode
-from deadletter.message.queue import Queue
+from deadletter.aws.wiring.stores import CountMetric, Stores
+from deadletter.aws.wiring.world import World
+from deadletter.contract import CONFIG_SUFFIX, DEPENDENCY_PREFIX, MAIN, Mode
 from deadletter.outage.canary_sources import (
     ASIDE_COOLDOWNS,
     CanaryChoice,
@@ -39,16 +31,19 @@ from deadletter.outage.lane_moves import InAnyOrder, LaneMover, RefilledLane
 from deadletter.outage.live_canaries import MainQueueCanaries
 from deadletter.outage.prober import Prober
 from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
-from deadletter.redrive.mover import Mover
-from deadletter.redrive.order import MAIN
-from deadletter.redrive.report import Tally
 from deadletter.routing.router import Router
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mypy_boto3_lambda import LambdaClient
+
+    from deadletter.message.queue import Queue
+    from deadletter.redrive.mover import Mover
+    from deadletter.redrive.report import Tally
 
 __all__ = ["clients", "outage_clients", "prober_for", "renew"]
 
@@ -74,7 +69,7 @@ def prober_for(
     clients: Clients,
     outage_clients: OutageClients,
     world: World,
-    count_metric: Callable[[str, int], None],
+    count_metric: CountMetric,
     *,
     router: Router | None = None,
     consumer: LambdaClient | None = None,
@@ -84,7 +79,7 @@ def prober_for(
     Raises BadSettings if the lease of a permit is shorter than a canary may take: then no
     canary would ever be sent, and no circuit would close.
     """
-    breaker = breaker_for(pipeline, resources, clients, world)
+    stores = Stores(pipeline, resources, clients, world, count_metric=count_metric, asks=router)
     seconds = _answer_seconds(resources)
     if pipeline.circuit.lease < seconds + FINDING_SECONDS:
         raise BadSettings(
@@ -92,31 +87,28 @@ def prober_for(
             f" {seconds + FINDING_SECONDS}, the consumer's timeout and the time to find a message"
         )
     call = consumer or consumer_call(seconds)
-    router = router or LambdaRouter(clients.functions, resources.router_function)
     sources: list[CanarySource] = []
     hides: Callable[[str], bool] = _hides_nothing
+    sender = None
     if resources.consumer_function:
-        mover = _lane_mover(pipeline, resources, clients, world, count_metric)
-        main = _live_canaries(pipeline, resources, clients, world, mover, router)
-        sources = _canary_sources(pipeline, resources, clients, world, mover, router, main)
-        hides = main.hides
+        mover = _lane_mover(stores)
+        main = _live_canaries(stores, mover)
+        sources, hides = _canary_sources(stores, mover, main), main.hides
+    # A consumer that is no Lambda function cannot be invoked with a letter. With the library,
+    # the ledger has the result of a letter sent through the main queue.
+    elif resources.main_url and _has_library_and_enforces(pipeline):
+        sender = _main_queue_sender(stores)
     return Prober(
         pipeline=pipeline.name,
-        breaker=breaker,
-        circuits=breaker,
+        breaker=stores.breaker,
+        circuits=stores.breaker,
         sources=sources,
         hides_messages=hides,
-        # A consumer that is no Lambda function cannot be invoked with a letter. With the
-        # library, the ledger has the result of a letter sent through the main queue.
-        sender=_main_queue_sender(pipeline, resources, clients, world, count_metric, router)
-        if resources.main_url
-        and not resources.consumer_function
-        and _has_library_and_enforces(pipeline)
-        else None,
+        sender=sender,
         consumer=LambdaConsumer(call, resources.consumer_function),
         answer_seconds=seconds,
-        health=health_for(resources, world),
-        announcer=circuit_announcer_for(pipeline, resources, outage_clients, world, count_metric),
+        health=stores.health,
+        announcer=stores.circuit_announcer(outage_clients.events),
         clock=world.clock,
         new_id=world.new_id,
         count_metric=count_metric,
@@ -127,63 +119,51 @@ def _hides_nothing(_key: str) -> bool:
     return False
 
 
-def _lane_mover(
-    pipeline: Pipeline,
-    resources: Resources,
-    clients: Clients,
-    world: World,
-    count_metric: Callable[[str, int], None],
-) -> LaneMover:
+def _lane_mover(stores: Stores) -> LaneMover:
     return LaneMover(
-        mover_for=_mover_for(pipeline, resources, clients, world, {}),
-        journal=_journal(pipeline, resources, clients),
-        owner=world.new_id,
-        message_ttl=pipeline.message_ttl,
-        clock=world.clock,
-        count_metric=count_metric,
+        mover_for=partial(_mover_for, stores, {}),
+        journal=stores.journal,
+        owner=stores.world.new_id,
+        message_ttl=stores.pipeline.message_ttl,
+        clock=stores.world.clock,
+        count_metric=stores.count_metric,
     )
 
 
-def _live_canaries(
-    pipeline: Pipeline,
-    resources: Resources,
-    clients: Clients,
-    world: World,
-    mover: LaneMover,
-    router: Router,
-) -> MainQueueCanaries:
+def _mover_for(stores: Stores, targets: Mapping[str, Queue], tally: Tally) -> Mover:
+    """What moves letters of a canary to these queues, and into the waiting room."""
+    stores = stores.telling(tally)
+    return stores.mover(tally, stores.room, targets)
+
+
+def _live_canaries(stores: Stores, mover: LaneMover) -> MainQueueCanaries:
+    pipeline, resources = stores.pipeline, stores.resources
     return MainQueueCanaries(
-        queue=SqsQueue(clients.sqs, resources.main_url, world.clock),
+        queue=stores.queue(resources.main_url),
         arn=resources.main_arn,
         fifo=pipeline.fifo,
         keys=partial(_is_of_any_message, pipeline.name),
         # This mode may not move letters.
         mover=None if pipeline.mode is Mode.OBSERVE else mover,
-        router=router,
+        router=stores.router,
     )
 
 
 def _canary_sources(
-    pipeline: Pipeline,
-    resources: Resources,
-    clients: Clients,
-    world: World,
-    mover: LaneMover,
-    router: Router,
-    main: MainQueueCanaries,
+    stores: Stores, mover: LaneMover, main: MainQueueCanaries
 ) -> list[CanarySource]:
     """The sources of canaries in order: dead letters first, untried messages last."""
+    pipeline, router, ledger = stores.pipeline, stores.router, stores.ledger
     if pipeline.mode is Mode.OBSERVE:
         return [main]
     if not pipeline.consumer_library:
         waiting = WaitingLetters(router)
-        dlq, lane = _dead_letter_sources(pipeline, resources, clients, world, waiting, waiting)
-        return [dlq, InAnyOrder([lane, main], world.random)]
-    ledger = ledger_for(pipeline, resources, clients, world)
+        dlq, lane = _dead_letter_sources(stores, waiting, waiting)
+        return [dlq, InAnyOrder([lane, main], stores.world.random)]
     blameless = BlamelessLetters(pipeline=pipeline.name, router=router, ledger=ledger)
     recorded = BlamelessLetters(pipeline=pipeline.name, router=router, ledger=ledger, recorded=True)
-    dlq, lane = _dead_letter_sources(pipeline, resources, clients, world, recorded, blameless)
-    queue = SqsQueue(clients.sqs, resources.dlq_url, world.clock)
+    dlq, lane = _dead_letter_sources(stores, recorded, blameless)
+    queue = stores.queue(stores.resources.dlq_url)
     return [RefilledLane(lane=lane, dlq=dlq, queue=queue, choice=recorded, mover=mover), main]
 
 
@@ -192,67 +172,27 @@ def _is_of_any_message(pipeline: str, key: str) -> bool:
     return key.removesuffix(CONFIG_SUFFIX) == pipeline or key.startswith(DEPENDENCY_PREFIX)
 
 
-def _journal(pipeline: Pipeline, resources: Resources, clients: Clients) -> DynamoDBJournal:
-    return DynamoDBJournal(clients.journal, resources.letters_table, pipeline.name, ROWS_KEPT)
-
-
-def _mover_for(
-    pipeline: Pipeline,
-    resources: Resources,
-    clients: Clients,
-    world: World,
-    targets: Mapping[str, Queue],
-) -> Callable[[Tally], Mover]:
-    """Makes movers that send to these queues, and into the waiting room."""
-    ledger = ledger_for(pipeline, resources, clients, world)
-
-    def mover_for(tally: Tally) -> Mover:
-        return Mover(
-            fifo=pipeline.fifo,
-            targets=targets,
-            parking_queues={},
-            room=waiting_room_for(pipeline, resources, clients, world),
-            records=ledger,
-            clock=world.clock,
-            wait=world.wait,
-            random=world.random,
-            in_parallel=in_threads,
-            tally=tally,
-        )
-
-    return mover_for
-
-
-def _main_queue_sender(
-    pipeline: Pipeline,
-    resources: Resources,
-    clients: Clients,
-    world: World,
-    count_metric: Callable[[str, int], None],
-    router: Router,
-) -> MainQueueSender:
+def _main_queue_sender(stores: Stores) -> MainQueueSender:
     """Sends dead letters as canaries through the main queue.
 
     The consumer receives the messages already in that queue by itself.
     """
-    main = SqsQueue(clients.sqs, resources.main_url, world.clock, sending=clients.sending)
-    ledger = ledger_for(pipeline, resources, clients, world)
+    pipeline, main = stores.pipeline, stores.queue(stores.resources.main_url)
     choice = SendableLetters(
         pipeline=pipeline.name,
-        router=router,
-        ledger=ledger,
+        router=stores.router,
+        ledger=stores.ledger,
         main=main,
         aside_seconds=_retry_seconds(pipeline),
-        clock=world.clock,
+        clock=stores.world.clock,
     )
-
     return MainQueueSender(
         pipeline=pipeline.name,
-        sources=_dead_letter_sources(pipeline, resources, clients, world, choice, choice),
+        sources=_dead_letter_sources(stores, choice, choice),
         choice=choice,
-        mover_for=_mover_for(pipeline, resources, clients, world, {MAIN: main}),
-        ledger=ledger,
-        count_metric=count_metric,
+        mover_for=partial(_mover_for, stores, {MAIN: main}),
+        ledger=stores.ledger,
+        count_metric=stores.count_metric,
     )
 
 
@@ -267,25 +207,19 @@ def _retry_seconds(pipeline: Pipeline) -> float:
 
 
 def _dead_letter_sources(
-    pipeline: Pipeline,
-    resources: Resources,
-    clients: Clients,
-    world: World,
-    in_dlq: CanaryChoice,
-    in_lane: CanaryChoice,
+    stores: Stores, in_dlq: CanaryChoice, in_lane: CanaryChoice
 ) -> tuple[DlqCanaries, LaneCanaries]:
     """The places where dead letters wait for a circuit: the DLQ and the circuit's lane."""
-    journal = _journal(pipeline, resources, clients)
-    room = waiting_room_for(pipeline, resources, clients, world)
+    pipeline, resources, world = stores.pipeline, stores.resources, stores.world
     return (
         DlqCanaries(
-            queue=SqsQueue(clients.sqs, resources.dlq_url, world.clock),
+            queue=stores.queue(resources.dlq_url),
             arn=resources.dlq_arn,
             main_arn=resources.main_arn,
             fifo=pipeline.fifo,
             choice=in_dlq,
-            journal=journal,
-            room=room,
+            journal=stores.journal,
+            room=stores.room,
             owner=world.new_id,
             aside_seconds=_retry_seconds(pipeline),
             clock=world.clock,
@@ -293,9 +227,9 @@ def _dead_letter_sources(
         LaneCanaries(
             arn=resources.dlq_arn,
             fifo=pipeline.fifo,
-            room=room,
+            room=stores.room,
             choice=in_lane,
-            journal=journal,
+            journal=stores.journal,
             owner=world.new_id,
             clock=world.clock,
             random=world.random,

@@ -9,21 +9,24 @@ from zlib import crc32
 
 from deadletter.aws.clients import Clients, renew_connections, start_client, stepfunctions
 from deadletter.aws.clients import clients as clients_of_process
+from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.run_start import LambdaRunStarter
-from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import DAY, MAIN_DLQ, MINUTE, Mode
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.redriver import Redriver
+from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Report, Tally, nothing
 from deadletter.redrive.shards import RunStarter
 from deadletter.routing.router import Router
+from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.signals.emf import lines_of_batch
 
 if TYPE_CHECKING:
-    from deadletter.aws.outcomes import DynamoDBOutcomes
+    from deadletter.aws.observed import DynamoDBObserved
     from deadletter.outage.executions import OutageExecutions
 
 __all__ = ["clients", "redriver_for", "report_lines", "sweep_orphans"]
@@ -60,24 +63,56 @@ def redriver_for(
     Raises BadSettings if the pipeline has no such queue.
     """
     tally = Tally(count_metric)
-    setup = redriver_setup_for(
-        pipeline,
-        resources,
-        clients,
-        world,
-        home=home,
-        router=router,
-        in_parallel=in_parallel,
-        tally=tally,
-    )
+    stores = Stores(pipeline, resources, clients, world, in_parallel=in_parallel, asks=router)
+    stores = stores.telling(tally)
+    setup = redriver_setup_for(stores, home, tally)
     if starter is None and resources.redrive_function:
         starter = LambdaRunStarter(start_client, resources.redrive_function)
     setup = replace(setup, starter=starter)
-    can_trip = outages is not None or bool(resources.circuit_machine)
-    if not can_trip or home != MAIN_DLQ:
+    if home != MAIN_DLQ or not (outages or resources.circuit_machine):
         return Redriver(setup)
-    told = _outcomes(pipeline, resources, clients, world, outages, tally.count)
-    return Redriver(replace(setup, outcomes=told))
+    outcomes = stores.outcomes(outages or stores.outages(stepfunctions))
+    return Redriver(replace(setup, outcomes=outcomes))
+
+
+def redriver_setup_for(stores: Stores, home: str, tally: Tally) -> RedriverSetup:
+    """Everything that a redriver of the queue `home` is given, but for outcomes.
+
+    Raises BadSettings if the pipeline has no such queue.
+    """
+    pipeline, resources, world = stores.pipeline, stores.resources, stores.world
+    sources = {MAIN_DLQ: resources.dlq_url, **resources.dedicated, **stores.parking}
+    if home not in sources:
+        known = ", ".join(sorted(sources))
+        raise BadSettings(f"pipeline {pipeline.name} has no source {home!r}; it has {known}")
+    return RedriverSetup(
+        pipeline=pipeline,
+        home=home,
+        dlq=stores.queue(sources[home], home),
+        main=stores.queue(resources.main_url),
+        main_arn=resources.main_arn,
+        mover=stores.mover(tally, stores.room, stores.targets),
+        router=stores.router,
+        journal=stores.journal,
+        room=stores.room,
+        circuits=stores.circuits,
+        lease=DynamoDBLease(*stores.letters_table, home, pipeline.first_rate, stores.note_bad_row),
+        tally=tally,
+        owner=world.new_id(),
+        clock=world.clock,
+        wait=world.wait,
+        in_parallel=stores.in_parallel,
+        trusted_senders=frozenset(resources.trusted_senders),
+        observed=_observed(stores),
+    )
+
+
+def _observed(stores: Stores) -> DynamoDBObserved | None:
+    if stores.pipeline.mode is not Mode.OBSERVE:
+        return None
+    from deadletter.aws.observed import DynamoDBObserved
+
+    return DynamoDBObserved(*stores.letters_table, stores.world.clock, stores.note_bad_row)
 
 
 def sweep_orphans(
@@ -124,28 +159,3 @@ def report_lines(report: Report, app: str, now: float) -> Iterator[str]:
     """
     counts, samples = report.metrics(), report.samples()
     return lines_of_batch(counts, samples, {}, app=app, pipeline=report.pipeline, at=now)
-
-
-def _outcomes(
-    pipeline: Pipeline,
-    resources: Resources,
-    clients: Clients,
-    world: World,
-    outages: OutageExecutions | None,
-    count_metric: Callable[[str, int], None],
-) -> DynamoDBOutcomes:
-    from deadletter.aws.executions import StepFunctionsExecutions
-    from deadletter.aws.outcomes import DynamoDBOutcomes
-    from deadletter.aws.wiring.parts.breaker import breaker_for
-
-    machine = resources.circuit_machine
-    return DynamoDBOutcomes(
-        client=clients.dynamodb,
-        table=resources.circuits_table,
-        pipeline=pipeline.name,
-        policy=pipeline.circuit,
-        breaker=breaker_for(pipeline, resources, clients, world),
-        outages=outages or StepFunctionsExecutions(stepfunctions, machine, pipeline.name),
-        clock=world.clock,
-        count_metric=count_metric,
-    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from deadletter.aws.clients import Clients
-from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -27,48 +26,40 @@ def answer_request(
 
     No answer holds a word of a letter: who may ask need not be allowed to read one.
     """
-    asks: Mapping[str, Callable[..., dict[str, Any]]] = {RECALL: _recall, EDIT: _edit}
+    asks: Mapping[str, Callable[[Stores, Any], dict[str, Any]]] = {RECALL: _recall, EDIT: _edit}
     for name, handle in asks.items():
         if name in event:
-            return handle(pipeline, resources, clients, world, event[name])
+            return handle(Stores(pipeline, resources, clients, world), event[name])
     return None
 
 
-def _recall(
-    pipeline: Pipeline, resources: Resources, clients: Clients, world: World, asked: Any
-) -> dict[str, Any]:
+def _recall(stores: Stores, asked: Any) -> dict[str, Any]:
     from deadletter.redrive.recall import RecallRefused, recall
 
-    room = waiting_room_for(pipeline, resources, clients, world)
+    name, clock = stores.pipeline.name, stores.world.clock
     try:
-        done = recall(asked, pipeline.name, room, clock=world.clock, in_parallel=in_threads)
+        return dict(recall(asked, name, stores.room, clock=clock, in_parallel=in_threads))
     except RecallRefused as error:
         return {REFUSED: str(error)}
-    return dict(done)
 
 
-def _edit(
-    pipeline: Pipeline, resources: Resources, clients: Clients, world: World, asked: Any
-) -> dict[str, Any]:
+def _edit(stores: Stores, asked: Any) -> dict[str, Any]:
     # Most functions are never asked for an edit, and load none of it.
     from deadletter.aws.replay_edits import DynamoDBReplayEdits
-    from deadletter.aws.replay_runs import DynamoDBReplayRuns
-    from deadletter.aws.wiring.custody import run_objects_for
     from deadletter.replay.edit_request import names_in
     from deadletter.replay.edits import EditRefused
 
+    client, table, pipeline = stores.letters_table
     edits = DynamoDBReplayEdits(
-        clients.dynamodb,
-        resources.letters_table,
-        clients.s3,
-        bucket=resources.letters_bucket,
-        pipeline=pipeline.name,
-        runs=DynamoDBReplayRuns(
-            clients.dynamodb, resources.letters_table, pipeline.name, world.clock
-        ),
-        room=waiting_room_for(pipeline, resources, clients, world),
-        objects=partial(run_objects_for, pipeline, resources, clients),
-        clock=world.clock,
+        client,
+        table,
+        stores.clients.s3,
+        bucket=stores.resources.letters_bucket,
+        pipeline=pipeline,
+        runs=stores.runs,
+        room=stores.room,
+        objects=stores.objects,
+        clock=stores.world.clock,
     )
     try:
         return edits.apply(*names_in(asked))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deadletter.aws.causes import DynamoDBCauses
+from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.clients import (
     Clients,
     WatchClients,
@@ -17,33 +17,27 @@ from deadletter.aws.clients import (
     watch_clients,
 )
 from deadletter.aws.events import EventBus
-from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.queue_states import queue_state
-from deadletter.aws.replay_executions import StepFunctionsReplays
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.recovered_letters import recovered_letters
 from deadletter.aws.rescue_start import start_rescue
-from deadletter.aws.router import LambdaRouter
 from deadletter.aws.shared_look import AppLook
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_oldest_message import oldest_message
-from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.aws.wiring.parts.breaker import breaker_for
-from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
-from deadletter.aws.wiring.parts.news import newsroom_for
-from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
+from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import MAIN, MAIN_DLQ, MINUTE, parking_source, rule_checker
+from deadletter.contract import MAIN, MAIN_DLQ, MINUTE, rule_checker
 from deadletter.outage.executions import OutageExecutions
 from deadletter.outage.reconciler import Reconciler
+from deadletter.redrive.in_parallel import InParallel
 from deadletter.replay.care import RunsKeeper
 from deadletter.replay.machine import ReplayExecutions
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
-from deadletter.signals.figures import Count
+from deadletter.watch.newsroom import Newsroom
 from deadletter.watch.observation import OldestMessage, QueueState
 from deadletter.watch.point import metric_lines
-from deadletter.watch.watch import InParallel, Watch, WatchSetup
+from deadletter.watch.watch import Watch, WatchSetup
 from deadletter.watch.watch_settings import WatchSettings, alarms_from_json
 
 if TYPE_CHECKING:
@@ -69,11 +63,24 @@ def watch_for(
     if bus is None and resources.app:
         bus = EventBus(brief_events(), resources.app, world.clock)
     counts: Counter[str] = Counter()
+
+    def count_metric(name: str, number: int) -> None:
+        counts[name] += number
+
+    stores = Stores(
+        pipeline,
+        resources,
+        clients,
+        world,
+        count_metric=count_metric,
+        in_parallel=in_parallel,
+        asks=router,
+    )
     urls = {
         MAIN: resources.main_url,
         MAIN_DLQ: resources.dlq_url,
         **resources.dedicated,
-        **{parking_source(id_): url for id_, url in resources.parking.items()},
+        **stores.parking,
     }
 
     def state(id_: str) -> QueueState:
@@ -83,37 +90,8 @@ def watch_for(
         queue = resources.main_url.rpartition("/")[2]
         return oldest_message(cloudwatch(), queue, world.clock())
 
-    def count_metric(name: str, number: int) -> None:
-        counts[name] += number
-
-    breaker = breaker_for(pipeline, resources, clients, world)
-    if outages is None:
-        outages = StepFunctionsExecutions(
-            brief_stepfunctions, resources.circuit_machine, pipeline.name
-        )
-    reconciler = Reconciler(
-        pipeline=pipeline.name,
-        breaker=breaker,
-        outages=outages,
-        consumer_pause=consumer_pause_for(resources, clients, breaker, world, count_metric),
-        clock=world.clock,
-        count_metric=count_metric,
-    )
-    replays = None
     if executions is None and resources.replay_machine:
-        executions = StepFunctionsReplays(brief_stepfunctions(), resources.replay_machine)
-    if executions is not None:
-        runs = DynamoDBReplayRuns(
-            clients.dynamodb, resources.letters_table, pipeline.name, world.clock
-        )
-        replays = RunsKeeper(
-            pipeline=pipeline.name,
-            runs=runs,
-            executions=executions,
-            clock=world.clock,
-            count_metric=count_metric,
-            announcer=run_announcer_for(pipeline, runs, bus, count_metric),
-        ).care
+        executions = stores.replays(brief_stepfunctions())
     settings = WatchSettings(
         pipeline=pipeline.name,
         mode=pipeline.mode,
@@ -124,56 +102,73 @@ def watch_for(
         parking=tuple(resources.parking),
         alarms=alarms_from_json(resources.watch),
     )
-    newsroom = None
-    if bus is not None:
-        newsroom = newsroom_for(
-            pipeline,
-            resources,
-            clients,
-            bus,
+    return Watch(
+        WatchSetup(
             settings=settings,
-            in_parallel=in_parallel,
-            count_metric=count_metric,
-            cloudwatch=cloudwatch,
-        )
-    setup = WatchSetup(
-        settings=settings,
-        store=DynamoDBWatchStore(clients.dynamodb, resources.letters_table, pipeline.name),
-        queues=state,
-        sweep=reconciler.reconcile,
-        router=router or LambdaRouter(clients.functions, resources.router_function),
-        lanes=DynamoDBLanes(
-            clients.dynamodb,
-            resources.letters_table,
-            pipeline.name,
-            note_foreign=lambda key: count_metric(Count.FOREIGN_ROW, 1),
-        ),
-        rescue=partial(start_rescue, clients.functions, resources.redrive_function),
-        clock=world.clock,
-        in_parallel=in_parallel,
-        circuits=breaker.read,
-        oldest=oldest,
-        causes=DynamoDBCauses(
-            clients.dynamodb, resources.circuits_table, pipeline.name, world.new_id
-        )
-        if pipeline.consumer_library
-        else None,
-        replays=replays,
-        shared=AppLook(
-            clients.dynamodb,
-            resources.letters_table,
-            clients.functions,
-            clients.sqs,
-            app=resources.app,
-            failures=f"{_beside(resources)}/{rule_checker(resources.app)}-failures",
+            store=stores.watch,
+            queues=state,
+            sweep=Reconciler(
+                pipeline=pipeline.name,
+                breaker=stores.breaker,
+                outages=outages or stores.outages(brief_stepfunctions),
+                consumer_pause=stores.consumer_pause,
+                clock=world.clock,
+                count_metric=count_metric,
+            ).reconcile,
+            router=stores.router,
+            lanes=DynamoDBLanes(*stores.letters_table, note_foreign=stores.count_foreign),
+            rescue=partial(start_rescue, clients.functions, resources.redrive_function),
             clock=world.clock,
+            in_parallel=in_parallel,
+            circuits=stores.breaker.read,
+            oldest=oldest,
+            causes=stores.causes if pipeline.consumer_library else None,
+            replays=None
+            if executions is None
+            else RunsKeeper(
+                pipeline=pipeline.name,
+                runs=stores.runs,
+                executions=executions,
+                clock=world.clock,
+                count_metric=count_metric,
+                announcer=stores.run_announcer(bus),
+            ).care,
+            shared=AppLook(
+                clients.dynamodb,
+                resources.letters_table,
+                clients.functions,
+                clients.sqs,
+                app=resources.app,
+                failures=f"{_beside(resources)}/{rule_checker(resources.app)}-failures",
+                clock=world.clock,
+            )
+            if resources.app
+            else None,
+            news=None if bus is None else _newsroom(stores, bus, settings, cloudwatch).tell,
+            counts=counts,
         )
-        if resources.app
-        else None,
-        news=None if newsroom is None else newsroom.tell,
-        counts=counts,
     )
-    return Watch(setup)
+
+
+def _newsroom(
+    stores: Stores,
+    bus: EventBus,
+    settings: WatchSettings,
+    cloudwatch: Callable[[], CloudWatchClient],
+) -> Newsroom:
+    """Announces what the watch sees."""
+    app, pipeline = stores.resources.app, stores.pipeline
+    index = DynamoDBCauseEntries(*stores.letters_table, note_foreign=stores.count_foreign)
+    return Newsroom(
+        settings=settings,
+        bus=bus,
+        recovered=lambda since, until: recovered_letters(
+            cloudwatch(), app, pipeline.name, since, until
+        ),
+        in_parallel=stores.in_parallel,
+        count_metric=stores.count_metric,
+        causes=index if pipeline.consumer_library else None,
+    )
 
 
 def _beside(resources: Resources) -> str:

@@ -1,1 +1,0 @@
-"""Parts that several functions share, one module each."""
