@@ -24,7 +24,7 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.clients import Clients, clients
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import Pipeline

@@ -39,8 +39,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.clients import Clients
 from deadletter.aws.replay_starts import packed
-from deadletter.aws.wiring.custody import freeze_for, snapshot_for
-from deadletter.aws.wiring.redrive import redriver_setup_for
+from deadletter.aws.wiring.moving import redriver_setup_for
+from deadletter.aws.wiring.replaying import freeze_for, snapshot_for
 from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.world import World
 from deadletter.contract import MAIN_DLQ

@@ -3,20 +3,20 @@ endpoints.
 """
 
 from dataclasses import asdict
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.check_rules import check_clients, edits_handler_for, response
+from deadletter.aws.wiring.judging import check_clients, edits_handler_for
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.signals.figures import Count, Figure
+from handlers.init import prepared
 from handlers.metrics import count_metric_of
 from handlers.runtime import resources, world
 
 logger = Logger(service="check-rules")
-handle = cache(lambda: edits_handler_for(resources(), check_clients(), world()))
+handle = prepared(lambda: edits_handler_for(resources(), check_clients(), world()))
 
 
 @logger.inject_lambda_context
@@ -32,4 +32,4 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
             count_metric_of(EVERY_PIPELINE, Figure.RULE_TROUBLE, 1)
     if checked.failed:
         logger.error("edit not handled", extra={"sequence": checked.failed, "why": checked.why})
-    return response(checked)
+    return checked.to_response()

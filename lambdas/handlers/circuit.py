@@ -1,18 +1,18 @@
 """The circuit function: the steps of an outage, except for the canary."""
 
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.circuit import consumer_steps_for, outage_clients
+from deadletter.aws.wiring.judging import consumer_steps_for, outage_clients
 from deadletter.outage.execution_step import execution_from_json
+from handlers.init import prepared
 from handlers.metrics import count_metric
 from handlers.runtime import settings, world
 
 logger = Logger(service="circuit")
-steps = cache(lambda: consumer_steps_for(*settings(), outage_clients(), world(), count_metric))
+steps = prepared(lambda: consumer_steps_for(*settings(), outage_clients(), world(), count_metric))
 
 
 @logger.inject_lambda_context

@@ -1,18 +1,18 @@
 """The function behind Custom::FirstHeartbeat: the heartbeat of a watch that has not run yet."""
 
 import os
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.first_heartbeat import first_heartbeats_for
+from deadletter.aws.wiring.judging import first_heartbeats_for
 from deadletter.contract import Variable
+from handlers.init import prepared
 from handlers.runtime import world
 
 logger = Logger(service="first-heartbeat")
-resource = cache(lambda: first_heartbeats_for(os.environ[Variable.APP], world()))
+resource = prepared(lambda: first_heartbeats_for(os.environ[Variable.APP], world()))
 
 
 # The event holds a signed address: it is not logged, whatever the environment says.

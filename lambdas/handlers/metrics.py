@@ -2,12 +2,16 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from deadletter.contract import Variable
 from deadletter.signals import emf
 from handlers.runtime import settings, world
+
+if TYPE_CHECKING:
+    from deadletter.redrive.report import Report
 
 # Two threads must not write into each other's lines.
 _writing = Lock()
@@ -35,3 +39,13 @@ def count_metric(name: str, number: int) -> None:
 def count_metric_of(pipeline: str, name: str, number: int) -> None:
     """Count something of any pipeline, for the functions that belong to the whole app."""
     write([emf.line({name: number}, app=app(), pipeline=pipeline, at=world().clock())])
+
+
+def report_lines(report: "Report", app: str, now: float) -> Iterator[str]:
+    """The lines of embedded metrics for a run: its numbers, and the values of each letter.
+
+    Powertools formats all values of a line for its log with each value that it adds: a tenth of
+    what a letter takes.
+    """
+    counts, samples = report.metrics(), report.samples()
+    return emf.lines_of_batch(counts, samples, {}, app=app, pipeline=report.pipeline, at=now)

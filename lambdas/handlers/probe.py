@@ -1,19 +1,18 @@
 """The probe: sends one canary, and judges the dependency by its result."""
 
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.probe import clients, outage_clients, prober_for, renew
+from deadletter.aws.wiring.moving import clients, outage_clients, prober_for, renew
 from deadletter.outage.execution_step import execution_from_json
-from handlers.init import by_boto3
+from handlers.init import by_boto3, prepared
 from handlers.metrics import count_metric
 from handlers.runtime import settings, world
 
 logger = Logger(service="probe")
-prober = cache(
+prober = prepared(
     lambda: prober_for(*settings(), clients(by_boto3()), outage_clients(), world(), count_metric)
 )
 

@@ -5,16 +5,15 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.redrive import clients, redriver_for, report_lines, sweep_orphans
-from deadletter.aws.wiring.requests import answer_request
+from deadletter.aws.wiring.moving import answer_request, redriver_for, run_clients, sweep_orphans
 from deadletter.contract import MAIN_DLQ
 from deadletter.redrive.redriver import run_as_asked
 from handlers.init import by_boto3, in_init
-from handlers.metrics import app, count_metric, write
+from handlers.metrics import app, count_metric, report_lines, write
 from handlers.runtime import settings, world
 
 logger = Logger(service="redrive")
-in_init(lambda: clients(by_boto3()))
+in_init(lambda: redriver_for(*settings(), run_clients(by_boto3()), world()))
 
 
 @logger.inject_lambda_context
@@ -25,7 +24,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     shards of its drain, and the next one. `recall` and `edit` ask for no run.
     """
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
-    made, home = clients(by_boto3()), event.get("source", MAIN_DLQ)
+    made, home = run_clients(by_boto3()), event.get("source", MAIN_DLQ)
     if (answer := answer_request(*settings(), made, world(), event)) is not None:
         return answer
     redriver = redriver_for(*settings(), made, world(), home=home, count_metric=count_metric)

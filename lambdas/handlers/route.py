@@ -5,20 +5,18 @@ It logs nothing: its answer says all. So it loads no logger, a fourth of its col
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.wiring.route import clients, router_for
+from deadletter.aws.wiring.judging import router_clients, router_for
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.wire import answer_event
-from handlers.init import by_boto3, in_init
+from handlers.init import by_boto3, prepared
 from handlers.runtime import settings, world
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-in_init(lambda: clients(by_boto3()))
-router = cache(lambda: router_for(*settings(), clients(by_boto3()), world()))
+router = prepared(lambda: router_for(*settings(), router_clients(by_boto3()), world()))
 
 
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:

@@ -1,17 +1,18 @@
 """The watch: it looks at every queue, lane, run and circuit of its pipeline once a minute."""
 
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.watch import metric_lines, watch_clients, watch_for
+from deadletter.aws.wiring.judging import watch_clients, watch_for
+from deadletter.watch.point import metric_lines
+from handlers.init import prepared
 from handlers.metrics import app, write
 from handlers.runtime import settings, world
 
 logger = Logger(service="watch")
-watch = cache(lambda: watch_for(*settings(), watch_clients(), world()))
+watch = prepared(lambda: watch_for(*settings(), watch_clients(), world()))
 
 
 @logger.inject_lambda_context

@@ -11,7 +11,7 @@ from botocore.exceptions import ReadTimeoutError
 from deadletter.aws.causes import DynamoDBCauses, to_json
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import ConsumerClients
-from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.contract import CAUSES_ROW
 from deadletter.failure.causes import (
     BUCKETS,

@@ -92,7 +92,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Announced:
     def recovered(*_: Any) -> int:
         return 0
 
-    monkeypatch.setattr("deadletter.aws.wiring.watch.recovered_letters", recovered)
+    monkeypatch.setattr("deadletter.aws.recovered_letters.recovered_letters", recovered)
     return Announced()
 
 
@@ -231,7 +231,7 @@ def test_recovered_letters_are_asked_for_while_letters_are_dead(
         asked.append(rest)
         return 4
 
-    monkeypatch.setattr("deadletter.aws.wiring.watch.recovered_letters", recovered)
+    monkeypatch.setattr("deadletter.aws.recovered_letters.recovered_letters", recovered)
     for _ in range(30):
         stage.minute()
     assert asked == []

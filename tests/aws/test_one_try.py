@@ -19,11 +19,10 @@ import handlers.probe
 import handlers.replay
 from deadletter.aws import clients as made
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.probe import prober_for
-from deadletter.aws.wiring.redrive import clients as clients_of_a_run
-from deadletter.aws.wiring.redrive import redriver_for
-from deadletter.aws.wiring.replay import replay_steps_for
+from deadletter.aws.wiring.consuming import consumer_for
+from deadletter.aws.wiring.moving import prober_for, redriver_for
+from deadletter.aws.wiring.moving import run_clients as clients_of_a_run
+from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.aws.wiring.world import World
 from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Letter

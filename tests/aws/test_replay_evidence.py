@@ -10,7 +10,7 @@ import pytest
 
 from deadletter.aws.replay_evidence import READ_WITHIN, Surroundings, counted, soonest_expiry
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.aws.wiring.replay import replay_steps_for
+from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.contract import MAIN
 from deadletter.failure.causes import Causes, CausesUnavailable

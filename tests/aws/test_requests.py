@@ -14,7 +14,7 @@ from deadletter.aws.clients import Clients
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.aws.wiring.requests import answer_request
+from deadletter.aws.wiring.moving import answer_request
 from deadletter.aws.wiring.world import World
 from deadletter.contract import run_lane
 from deadletter.message.letter import Attribute, Letter

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.run_start import LambdaRunStarter
-from deadletter.aws.wiring import redrive as wiring
+from deadletter.aws.wiring import moving as wiring
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryLambda
 from tests.simulation.stage import Stage

@@ -21,7 +21,7 @@ from deadletter.aws.rule_check_state import why_edits_are_late
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_oldest_message import oldest_message
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.aws.wiring.watch import watch_for
+from deadletter.aws.wiring.judging import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import DAY, HOUR, MINUTE, WATCH_ROW
 from deadletter.message.queue import Depth, QueueUnavailable

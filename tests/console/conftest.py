@@ -40,8 +40,8 @@ from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.aws.wiring.requests import answer_request
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.judging import router_for
+from deadletter.aws.wiring.moving import answer_request
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
 from deadletter.contract import CAUSES, CHANGES, MAIN_DLQ, PARKED_LANE, parking_source

@@ -17,8 +17,8 @@ from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.clients import Clients
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.aws.wiring.redrive import redriver_for
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.judging import router_for
+from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
 from deadletter.contract import LedgerKeeps, circuit_lane

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.wiring.redrive import report_lines
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.consumer import consumer, runtime
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Count, Figure
 from deadletter.testing.fakes import MemoryDynamoDB
 from deadletter.testing.letterbox import Letterbox
+from handlers.metrics import report_lines
 from infra.prices import Price
 from infra.usage import NOTHING, Usage
 from tests.aws.test_watch import NoOutages

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.stack_request import ANSWERING
-from deadletter.aws.wiring.first_heartbeat import FirstHeartbeats
+from deadletter.aws.wiring.judging import FirstHeartbeats
 from deadletter.aws.wiring.world import World
 from deadletter.watch.first_heartbeat import HeartbeatRefused
 from handlers import first_heartbeat

@@ -48,7 +48,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     runs = Runs()
     monkeypatch.setenv("APP", "shop")
     monkeypatch.setattr(handlers.redrive, "settings", lambda: (Pipeline("orders"), Resources()))
-    monkeypatch.setattr(handlers.redrive, "clients", lambda *_: None)
+    monkeypatch.setattr(handlers.redrive, "run_clients", lambda *_: None)
     monkeypatch.setattr(handlers.redrive, "redriver_for", lambda *_, **__: runs)
     return runs
 
@@ -81,7 +81,7 @@ def test_what_a_person_asks_for_beside_runs_starts_none(runs: Runs, name: str, a
     context: Any = CONTEXT
     made: Any = SimpleNamespace(dynamodb=None, s3=None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(handlers.redrive, "clients", lambda *_: made)
+        patch.setattr(handlers.redrive, "run_clients", lambda *_: made)
         answer = handlers.redrive.handler({name: asked, "source": "dlq"}, context)
     assert list(answer) == ["refused"]
     assert runs.asked == []

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.wiring.redrive import report_lines
 from deadletter.contract import Mode
 from deadletter.watch import watch
+from handlers.metrics import report_lines
 from infra import idle
 from infra.idle import MONTH, month, of
 from infra.prices import Price

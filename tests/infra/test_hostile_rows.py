@@ -28,7 +28,7 @@ from deadletter.aws.rule_edits import DynamoDBBookVersions, DynamoDBVersionCount
 from deadletter.aws.stored_bodies import S3StoredBodies
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.judging import router_for
 from deadletter.contract import (
     CAUSE_SHARDS,
     ROWS_KEPT,

@@ -24,8 +24,8 @@ from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.dynamodb import worded
 from deadletter.aws.messages import SqsMessages
 from deadletter.aws.registration import NotRegistered, look_up
-from deadletter.aws.wiring import consume as wiring
-from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring import consuming as wiring
+from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.consumer import Permanent, Skip, Transient, consume, dependency, runtime

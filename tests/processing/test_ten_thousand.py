@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from deadletter.aws.clients import ConsumerClients
-from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.consumer import consume, runtime
 from deadletter.consumer.runtime import Runtime

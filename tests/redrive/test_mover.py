@@ -16,7 +16,7 @@ from botocore.exceptions import (
 )
 
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.moving import redriver_for
 from deadletter.contract import ROWS_KEPT
 from deadletter.redrive.mover import MOST_SENDS
 from deadletter.redrive.report import Report

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.moving import redriver_for
 from deadletter.contract import PARKED_LANE, dedicated_lane, parking_source, run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter

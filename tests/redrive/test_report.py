@@ -8,12 +8,12 @@ from dataclasses import asdict
 
 import pytest
 
-from deadletter.aws.wiring.redrive import report_lines
 from deadletter.contract import Reason
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.report import Report, Tally, decision_name
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.signals.figures import Count, Figure
+from handlers.metrics import report_lines
 from tests.each_row import each_row
 
 

@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.clients import Clients
 from deadletter.aws.replay_evidence import counted
-from deadletter.aws.wiring.replay import replay_steps_for
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.judging import router_for
+from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.failure.failure import TIMEOUT
 from deadletter.replay.carried import DirectCarrier
 from deadletter.replay.delivering import DirectFate

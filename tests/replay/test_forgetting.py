@@ -15,7 +15,7 @@ from deadletter.aws.replay_objects import S3RunObjects, runs_with_objects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.replay_tickets import DynamoDBTickets
-from deadletter.aws.wiring.replay import replay_steps_for
+from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.aws.wiring.stores import Stores
 from deadletter.contract import Reason
 from deadletter.failure.failure import Category, Failure

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
-from deadletter.aws.wiring.custody import freeze_for
+from deadletter.aws.wiring.replaying import freeze_for
 from deadletter.aws.wiring.stores import Stores
 from deadletter.contract import Reason, originals_object
 from deadletter.failure.failure import Category, Failure

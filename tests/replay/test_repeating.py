@@ -16,7 +16,7 @@ from deadletter.aws.placed_letters import DynamoDBPlacedLetters
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
-from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.contract import originals_object
 from deadletter.message.letter import MAX_BYTES, from_api, to_event
 from deadletter.processing.delivery import Delivery

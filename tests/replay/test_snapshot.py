@@ -16,7 +16,7 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_starts import packed
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.aws.wiring.replay import replay_steps_for
+from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.contract import PARKED_LANE, Reason, dedicated_lane, lane_partition, run_lane
 from deadletter.message.stamp import Stamp, parse
 from deadletter.redrive.fifo import BEHIND_A_RUN

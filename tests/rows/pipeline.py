@@ -30,12 +30,11 @@ from deadletter.aws.rule_edits import (
     DynamoDBVersionCounts,
     edits,
 )
-from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.redrive import redriver_for
-from deadletter.aws.wiring.replay import replay_steps_for
-from deadletter.aws.wiring.requests import answer_request
+from deadletter.aws.wiring.consuming import consumer_for
+from deadletter.aws.wiring.judging import watch_for
+from deadletter.aws.wiring.moving import answer_request, redriver_for
+from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.aws.wiring.stores import Stores
-from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy, Override, Pollers, State
 from deadletter.circuit.transitions import (

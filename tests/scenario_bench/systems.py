@@ -31,14 +31,11 @@ from aws_lambda_powertools.utilities.circuit_breaker.persistence import (
 
 from deadletter.aws.clients import Clients, ConsumerClients, OutageClients
 from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.wiring import consume
-from deadletter.aws.wiring.circuit import consumer_steps_for
-from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.probe import prober_for
-from deadletter.aws.wiring.redrive import redriver_for
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring import consuming
+from deadletter.aws.wiring.consuming import consumer_for
+from deadletter.aws.wiring.judging import consumer_steps_for, router_for, watch_for
+from deadletter.aws.wiring.moving import prober_for, redriver_for
 from deadletter.aws.wiring.stores import Stores
-from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import NO_END, CircuitPolicy, Override, State
 from deadletter.circuit.transitions import OverrideBegun
@@ -468,7 +465,7 @@ class Deadletter(System):
             trouble=lambda: "" if self.dependencies.is_well(PAYMENTS, self.elapsed) else "down"
         )
         with (
-            patch.object(consume, "brief_stepfunctions", lambda: self.machine),
+            patch.object(consuming, "brief_stepfunctions", lambda: self.machine),
             patch.object(
                 Stores, "health", property(lambda its: health if its.resources.health_url else None)
             ),

@@ -28,7 +28,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from deadletter.aws.heartbeats import CloudWatchHeartbeats
-from deadletter.aws.wiring.first_heartbeat import FirstHeartbeats
+from deadletter.aws.wiring.judging import FirstHeartbeats
 from deadletter.aws.wiring.world import World
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryLambda, MemoryS3, MemorySqs, client_error

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deadletter.aws.clients import Clients, OutageClients
-from deadletter.aws.wiring.probe import prober_for
+from deadletter.aws.wiring.moving import prober_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import Circuit
 from deadletter.outage.execution_step import Execution, ExecutionStep

@@ -21,8 +21,8 @@ from deadletter.aws import waiting_room as room_adapter
 from deadletter.aws.clients import Clients
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
-from deadletter.aws.wiring.replay import replay_steps_for
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.judging import router_for
+from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import PARKED_LANE, Reason, parking_source
 from deadletter.failure.ledger import LedgerUnavailable

@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.aws.wiring.redrive import redriver_for
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.judging import router_for
+from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.redrive import redriver as redriver_module
 from deadletter.redrive import shards

@@ -26,9 +26,9 @@ from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients, ConsumerClients
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.wiring import stores
-from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.redrive import redriver_for
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.consuming import consumer_for
+from deadletter.aws.wiring.judging import router_for
+from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import DAY, PARKED_LANE, dedicated_lane

@@ -12,8 +12,8 @@ from typing import Any
 
 from deadletter.aws.clients import Clients
 from deadletter.aws.rule_edits import DynamoDBBookVersions
-from deadletter.aws.wiring.redrive import redriver_for
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.judging import router_for
+from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import MAIN_DLQ, Partition
 from deadletter.message import stamp as stamps

@@ -16,7 +16,7 @@ import pytest
 
 import handlers.redrive
 import handlers.route
-from deadletter.aws.wiring.route import router_for
+from deadletter.aws.wiring.judging import router_for
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.e2e.canaries import ALL, ATTRIBUTE, BODY, SECRET, leaks
 from tests.simulation.stage import Stage
@@ -58,7 +58,7 @@ def redrive(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Handler:
     module = handlers.redrive
     monkeypatch.setenv("APP", "deadletter")
     monkeypatch.setattr(module, "settings", lambda: (stage.pipeline, stage.resources))
-    monkeypatch.setattr(module, "clients", lambda *_: stage.clients)
+    monkeypatch.setattr(module, "run_clients", lambda *_: stage.clients)
     monkeypatch.setattr(module, "world", lambda: stage.world)
     composed = module.redriver_for
 

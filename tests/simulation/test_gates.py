@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.moving import redriver_for
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.redrive.report import Report
 from deadletter.settings.pipeline import Pipeline

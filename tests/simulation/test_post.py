@@ -11,7 +11,7 @@ import pytest
 
 from deadletter.aws.clients import Clients, ConsumerClients
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.circuit.state import CircuitPolicy, State
 from deadletter.circuit.transitions import CLOCK_SKEW
 from deadletter.consumer import Permanent, Skip

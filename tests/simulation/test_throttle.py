@@ -17,7 +17,7 @@ import pytest
 from greenlet import getcurrent, greenlet
 
 from deadletter.aws.clients import Clients
-from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.redrive.redriver import Redriver
 from deadletter.routing.router import Router

@@ -42,7 +42,7 @@ import handlers.runtime
 from deadletter.aws import clients as aws_clients
 from deadletter.aws.clients import Clients
 from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.wiring.watch import watch_for
+from deadletter.aws.wiring.judging import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import Circuit, CircuitPolicy, Override, State
 from deadletter.circuit.transitions import OverrideBegun
@@ -437,9 +437,10 @@ def _wire(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
         monkeypatch.setattr(module, "world", lambda: account.world)
         monkeypatch.setattr(module, "count_metric", count_metric, raising=False)
         monkeypatch.setattr(module, "clients", lambda *_: everything, raising=False)
+        monkeypatch.setattr(module, "router_clients", lambda *_: everything, raising=False)
         monkeypatch.setattr(module, "outage_clients", lambda: outage, raising=False)
     monkeypatch.setattr(aws_clients, "clients", lambda *_: everything)
-    monkeypatch.setattr("deadletter.aws.wiring.probe.consumer_call", lambda _: client("lambda"))
+    monkeypatch.setattr("deadletter.aws.wiring.moving.consumer_call", lambda _: client("lambda"))
     handlers.circuit.steps.cache_clear()
     handlers.probe.prober.cache_clear()
     handlers.route.router.cache_clear()

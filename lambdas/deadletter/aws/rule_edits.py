@@ -20,7 +20,6 @@ from deadletter.contract import (
     rule_counts_key,
 )
 from deadletter.rules.checker import (
-    CheckedBatch,
     CheckUnavailable,
     RuleChange,
     RuleEdit,
@@ -38,12 +37,6 @@ LONGEST_SEQUENCE = 40
 def edits(records: Sequence[Mapping[str, Any]]) -> list[RuleEdit]:
     """The edits in an event of the stream, in order."""
     return [_edit(record) for record in records]
-
-
-def response(checked: CheckedBatch) -> dict[str, Any]:
-    """The function's answer: Lambda retries from the edit that failed, or not at all."""
-    failed = [checked.failed] if checked.failed else []
-    return {"batchItemFailures": [{"itemIdentifier": sequence} for sequence in failed]}
 
 
 def _edit(record: Mapping[str, Any]) -> RuleEdit:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.consumer_clients import consumer_clients, ssm
 from deadletter.aws.registration import look_up
-from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import CONSUMER_VARIABLE
 from deadletter.failure.consumer_version import version_in

@@ -130,6 +130,11 @@ class CheckedBatch:
     failed: str | None = None
     why: str | None = None
 
+    def to_response(self) -> dict[str, Any]:
+        """The function's answer: Lambda retries from the edit that failed, or not at all."""
+        failed = [self.failed] if self.failed else []
+        return {"batchItemFailures": [{"itemIdentifier": sequence} for sequence in failed]}
+
 
 class Terms(Protocol):
     """The pipelines, with what each allows in a rule; raises CheckUnavailable."""

@@ -1,4 +1,4 @@
-"""Puts the function `replay` together: the steps of replay runs."""
+"""Puts the function `replay` together: the steps of replay runs, and what takes their letters."""
 
 from __future__ import annotations
 
@@ -7,31 +7,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.clients import (
-    Clients,
-    brief_events,
-    consumer_call,
-    renew_connections,
-    stepfunctions,
-)
-from deadletter.aws.clients import clients as replay_clients
+from deadletter.aws.clients import Clients, brief_events, consumer_call, stepfunctions
+from deadletter.aws.clients import clients as clients
+from deadletter.aws.clients import renew_connections as renew_connections
 from deadletter.aws.errors import NoteRow, ignore
 from deadletter.aws.events import EventBus
+from deadletter.aws.replay_counted import read_counted
 from deadletter.aws.replay_delivery import LambdaDelivery
 from deadletter.aws.replay_evidence import Surroundings
 from deadletter.aws.replay_plans import DynamoDBReplayPlans
-from deadletter.aws.wiring.custody import counted_for, freeze_for, snapshot_for
+from deadletter.aws.wiring.moving import ANSWER_MARGIN, redriver_setup_for
 from deadletter.aws.wiring.stores import CountMetric, Stores
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import Mode, originals_object
+from deadletter.contract import MAIN_DLQ, Mode, originals_object
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.report import Tally
 from deadletter.replay.carried import DirectCarrier
+from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.delivering import Delivering
 from deadletter.replay.discarding import Discarding
 from deadletter.replay.forgetting import ForgetSetup, forget
+from deadletter.replay.freeze import Freeze
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (
@@ -44,12 +42,13 @@ from deadletter.replay.machine import (
     Taken,
 )
 from deadletter.replay.manifest import Manifest, ManifestIndex
-from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
+from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan, belongs_to
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.repeating import Repeating
 from deadletter.replay.restoring import Restoring
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.shard_claim import ShardClaim
+from deadletter.replay.snapshot import Snapshot
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.router import Router
@@ -61,11 +60,6 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
     from deadletter.outage.prober import Health
-
-__all__ = ["renew_connections", "replay_clients", "replay_steps_for"]
-
-ANSWER_MARGIN = 5
-"""Seconds to wait for the consumer's answer beyond its own timeout."""
 
 PASS_SECONDS = 300.0
 """Seconds of one pass of a snapshot: while it lasts, the schedule moves nothing."""
@@ -468,3 +462,42 @@ class _Parts:
             clock=self.world.clock,
             note_damage=stores.note_bad_row,
         ).run
+
+
+def snapshot_for(stores: Stores, plan: ReplayPlan, lane: str | None = None) -> Snapshot:
+    """One pass of the snapshot of a plan's run, over its source or over the `lane` beside it.
+
+    Raises BadSettings if the pipeline has no such source, and RunsUnavailable if the list of
+    counted letters cannot be read.
+    """
+    counted = counted_for(stores, plan)
+    parking = stores.resources.parking
+    home = MAIN_DLQ if lane or plan.lane is not None else plan.source
+    tally = Tally(stores.count_metric)
+    return Snapshot(
+        redriver_setup_for(stores.telling(tally), home, tally),
+        plan,
+        objects=stores.objects(plan.run_id),
+        counted=counted,
+        token=stores.world.new_id(),
+        lane=lane,
+        of_source=partial(belongs_to, plan.source, parking=parking) if lane else lambda home: True,
+    )
+
+
+def counted_for(stores: Stores, plan: ReplayPlan) -> CountedOrigins | None:
+    """The letters that the person of a plan has seen counted; None if none were."""
+    return None if plan.counted is None else read_counted(*stores.letters_table, plan)
+
+
+def freeze_for(stores: Stores, plan: ReplayPlan) -> Freeze:
+    """The freeze of the snapshot of a plan's run."""
+    keeps = plan.keeps_originals and stores.resources.replay_days > 0
+    return Freeze(
+        plan.run_id,
+        objects=stores.objects(plan.run_id),
+        originals=stores.originals(plan.run_id) if keeps else None,
+        custody=stores.room,
+        token=stores.world.new_id(),
+        clock=stores.world.clock,
+    )

@@ -1,0 +1,148 @@
+"""Puts the consumer library together, for a team's function, and the webhook dispatcher on it.
+
+What only failures, parked messages, outages and webhooks need is loaded when a consumer is made: a
+function whose settings switch the library off does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deadletter.aws.claims import DynamoDBClaims
+from deadletter.aws.consumer_clients import ConsumerClients, brief_stepfunctions
+from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
+from deadletter.aws.wiring.world import World
+from deadletter.contract import NOTHING
+from deadletter.processing.batch import Consumer, Handle, unhandled
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+from deadletter.signals.figures import Count
+
+if TYPE_CHECKING:
+    from deadletter.aws.clients import Clients
+    from deadletter.processing.crew import Crew
+    from deadletter.processing.result import BatchResult
+    from deadletter.settings.webhook import Webhook
+    from deadletter.webhook.dispatcher import Dispatcher
+
+
+def consumer_for(
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: ConsumerClients,
+    world: World,
+    *,
+    handle: Handle = unhandled,
+    count_metric: Callable[[str, int], None],
+    count_now: Callable[[str, int], None] | None = None,
+    crew: Crew | None = None,
+) -> Consumer:
+    """The consumer of a pipeline. `count_metric` counts the metrics of its outcomes, by name.
+
+    `count_now` publishes a metric at once; without it `count_metric` does. Without a `crew` one
+    message follows the other.
+    """
+    # What only failures, parked messages and outages need.
+    from deadletter.aws.wiring.stores import Stores
+    from deadletter.processing.collisions import Collisions
+    from deadletter.processing.last_receive import LastReceive
+    from deadletter.processing.sudden_causes import SuddenCauses
+
+    stores = Stores(pipeline, resources, clients, world, count_metric=count_metric)
+    clock, main_queue, collisions = world.clock, stores.queue(resources.main_url), stores.collisions
+
+    def bad_claim(key: str) -> None:
+        """A claim could not be read: count it, and leave its name where `dlq status` looks."""
+        count_metric(Count.BAD_ROW, 1)
+        collisions.note_bad_claim(key, clock())
+
+    can_collide = pipeline.idempotency_key is not None and pipeline.idempotency_payload != NOTHING
+    return Consumer(
+        pipeline=pipeline,
+        handle=handle,
+        log=stores.ledger,
+        claims=DynamoDBClaims(*stores.letters_table, clock, pipeline.idempotency_keep, bad_claim),
+        circuits=stores.circuits,
+        # Without the state machine, the watch starts the outage.
+        outcomes=stores.outcomes(
+            stores.outages(brief_stepfunctions) if resources.circuit_machine else None
+        ),
+        queue=main_queue,
+        parking={lot: stores.queue(url) for lot, url in resources.parking.items()},
+        trusted_senders=frozenset(resources.trusted_senders),
+        clock=clock,
+        random=world.random,
+        new_id=world.new_id,
+        count_now=count_now or count_metric,
+        causes=SuddenCauses(stores.causes, clock, count_metric),
+        crew=crew,
+        collisions=Collisions(collisions, clock, count_metric) if can_collide else None,
+        last_receive=LastReceive(main_queue, clock),
+        pause=world.wait,
+    )
+
+
+def webhook_batch_for(
+    pipeline: Pipeline,
+    resources: Resources,
+    webhook: Webhook,
+    clients: ConsumerClients,
+    world: World,
+    count_metric: Callable[[str, int], None],
+) -> partial[BatchResult]:
+    """`Consumer.process` with the webhook dispatcher, several endpoints at the same time."""
+    from deadletter.processing.crew import Threads
+    from deadletter.webhook.dispatcher import POSTS_AT_ONCE, lane_of
+
+    dispatcher = dispatcher_for(pipeline, resources, webhook, clients, world)
+    consumer = consumer_for(
+        pipeline,
+        resources,
+        clients,
+        world,
+        handle=dispatcher.deliver,
+        count_metric=count_metric,
+        crew=Threads(world.clock),
+    )
+    return partial(consumer.process, concurrency=POSTS_AT_ONCE, lane=lane_of)
+
+
+def metric_lines(result: BatchResult, *, app: str, pipeline: str, at: float) -> Iterator[str]:
+    """The lines of embedded metrics for what became of a batch."""
+    from deadletter.signals import emf
+
+    return emf.lines_of_batch(
+        result.counts,
+        result.samples,
+        result.failures_by_category,
+        app=app,
+        pipeline=pipeline,
+        at=at,
+    )
+
+
+def dispatcher_for(
+    pipeline: Pipeline,
+    resources: Resources,
+    webhook: Webhook,
+    clients: Clients | ConsumerClients,
+    world: World,
+) -> Dispatcher:
+    """The webhook dispatcher: sends a pipeline's messages to the registered endpoints."""
+    from deadletter.aws.clients import secretsmanager
+    from deadletter.aws.endpoints import DynamoDBEndpoints
+    from deadletter.aws.secrets import SecretsManagerSecrets
+    from deadletter.webhook.connections import KeptConnections
+    from deadletter.webhook.dispatcher import Dispatcher
+    from deadletter.webhook.http import HttpsClient
+
+    return Dispatcher(
+        webhook=webhook,
+        registry=DynamoDBEndpoints(clients.dynamodb, resources.endpoints_table, world.clock),
+        secrets=SecretsManagerSecrets(secretsmanager, webhook.secret_prefix, world.clock),
+        post=HttpsClient(webhook.timeout, world.clock, kept=KeptConnections(world.clock)),
+        body=pipeline.body,
+        clock=world.clock,
+    )
