@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.contract import Reason
 from deadletter.failure.causes import NO_CAUSES, CauseHold, Causes, CausesUnavailable
-from deadletter.failure.failure import Blame, Category, FailureKind
+from deadletter.failure.failure import Blame, Category, Failure, FailureKind
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
@@ -66,10 +66,14 @@ FORGED = Attribute("String", '{"origin":"somebody else","attempt":0,"first_sent"
 
 @dataclass
 class Books:
-    """Rules, ledger and circuits in memory; `down` names the store that gives no answer."""
+    """Rules, ledger and circuits in memory; `down` names the store that gives no answer.
+
+    `lagging` are the rows as a replica has them; None if it has caught up.
+    """
 
     items_: list[Mapping[str, Any]] = field(default_factory=list)
     rows_: dict[str, LedgerRow] = field(default_factory=dict)
+    lagging: dict[str, LedgerRow] | None = None
     matches_: dict[str, int] = field(default_factory=dict)
     open_: set[str] = field(default_factory=set)
     paces: dict[str, CallPace] = field(default_factory=dict)
@@ -83,11 +87,12 @@ class Books:
             raise RulesUnavailable
         return list(self.items_)
 
-    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
+    def rows(self, origins: Sequence[str], *, lagging: bool = False) -> Mapping[str, LedgerRow]:
         if self.down == "ledger":
             raise LedgerUnavailable
         self.asked.append(list(origins))
-        return {origin: self.rows_[origin] for origin in origins if origin in self.rows_}
+        rows = self.rows_ if self.lagging is None or not lagging else self.lagging
+        return {origin: rows[origin] for origin in origins if origin in rows}
 
     def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
         if self.down == "matches":
@@ -217,6 +222,99 @@ def test_no_verdict_lowers_the_attempt(carried: int, recorded: int) -> None:
     assert verdict.stamp.origin == "origin"
 
 
+# Rows that lag behind what was written.
+
+
+def lives(*ends: str) -> tuple[Failure, ...]:
+    """The failures of a letter, one a life: of the handler, given back untried, or permanent."""
+    kinds: dict[str, dict[str, Any]] = {
+        "failed": {},
+        "given back": {"error_type": str(Fate.REFUSED), "message": GIVEN_BACK, "fingerprint": ""},
+        "permanent": {"category": "schema"},
+    }
+    return tuple(
+        failed(at=NOW - 900 + 60 * life, attempt=life, **kinds[end])
+        for life, end in enumerate(ends)
+    )
+
+
+def lagging_verdict(stamp: Stamp, newest: LedgerRow, seen: LedgerRow | None) -> Verdict:
+    """The verdict where a replica has this row, or none."""
+    lagging = {} if seen is None else {"origin": seen}
+    return verdict_of(Books(rows_={"origin": newest}, lagging=lagging), stamped(stamp))
+
+
+def test_a_letter_is_not_parked_for_failures_that_a_row_does_not_show_yet() -> None:
+    """Without one it would be parked as a letter that kills its consumer."""
+    stamp = Stamp("origin", 1, 1_789_999_000_000)
+    newest = LedgerRow(lives("failed", "failed"), attempt=1, tried=1)
+    for seen in (None, LedgerRow(), LedgerRow(newest.failures[:1])):
+        verdict = lagging_verdict(stamp, newest, seen)
+        assert isinstance(verdict.decision, Redrive | Hold)
+        assert (verdict.stamp.attempt, verdict.free) == (2, False)
+
+
+def test_a_life_whose_try_a_row_does_not_show_yet_uses_an_attempt() -> None:
+    """A receive of it was given back, a later one failed: it would be free each time."""
+    stamp = Stamp("origin", 1, 1_789_999_000_000)
+    given_back = LedgerRow(lives("failed", "given back"), attempt=1, tried=0)
+    newest = replace(given_back, tried=1)
+    verdict = lagging_verdict(stamp, newest, given_back)
+    assert (verdict.stamp.attempt, verdict.stamp.base, verdict.free) == (2, 0, False)
+
+
+@given(
+    st.lists(st.sampled_from(["failed", "given back", "permanent"]), min_size=1, max_size=7),
+    st.data(),
+)
+def test_no_lag_lets_a_letter_use_fewer_attempts_or_pass_its_maximum(
+    ends: list[str], data: st.DataObject
+) -> None:
+    failures, carried = lives(*ends), data.draw(st.integers(0, len(ends) - 1), "carried")
+    tried = [life for life, end in enumerate(ends) if end != "given back"]
+    newest = LedgerRow(failures, attempt=len(ends) - 1, tried=max(tried, default=None))
+    known = data.draw(st.integers(0, len(ends)), "known")
+    seen = None
+    if known:
+        tried_then = max((life for life in tried if life < known), default=None)
+        seen = LedgerRow(failures[:known], attempt=known - 1, tried=tried_then)
+    stamp = Stamp("origin", carried, 1_789_999_000_000)
+    expected = verdict_of(Books(rows_={"origin": newest}), stamped(stamp))
+    verdict = lagging_verdict(stamp, newest, seen)
+    if isinstance(verdict.decision, Park) or verdict.free:
+        assert type(verdict.decision) is type(expected.decision)
+        assert verdict.free == expected.free
+        assert (verdict.stamp.attempt, verdict.stamp.base) == (
+            expected.stamp.attempt,
+            expected.stamp.base,
+        )
+    if isinstance(verdict.decision, Redrive):
+        assert verdict.stamp.attempts_used <= PIPELINE.policy.max_attempts
+        assert verdict.stamp.attempts_used > stamp.attempts_used or verdict.free
+
+
+def test_a_stamp_that_a_row_does_not_show_yet_counts() -> None:
+    newest = {"m9": LedgerRow(stamp=Stamp("origin", 3, 1_789_000_000_000, "AIDA"))}
+    for lagging in ({}, {"m9": LedgerRow(lives("failed"))}):
+        books = Books(
+            rows_={**newest, "origin": LedgerRow(lives(*["failed"] * 4))}, lagging=lagging
+        )
+        verdict = verdict_of(books, letter(message_id="m9", SenderId=f"{REDRIVER}:run"))
+        assert verdict.stamp.origin == "origin"
+        assert isinstance(verdict.decision, Park)
+
+
+def test_rows_are_read_once_where_no_newer_one_could_do_harm() -> None:
+    books = Books(rows_={"origin": LedgerRow(lives("failed"), tried=0)}, lagging={})
+    books.lagging = dict(books.rows_)
+    assert isinstance(verdict_of(books, stamped(Stamp("origin", 0, 1))).decision, Park)
+    assert books.asked == [["origin"], ["origin"]]
+    books.asked.clear()
+    sent = verdict_of(books, stamped(Stamp("origin", 0, 1_789_999_000_000)))
+    assert isinstance(sent.decision, Redrive | Hold)
+    assert books.asked == [["origin"]]
+
+
 # Letters that could not carry their stamp, and forged stamps.
 
 
@@ -233,7 +331,8 @@ def test_the_ledger_keeps_the_stamp_of_a_letter_without_one_under_its_id() -> No
         "last failure was of category schema; it last failed with KeyError",
         category="schema",
     )
-    assert books.asked == [["m9"], ["origin"]]
+    # Once more, as nothing newer says otherwise.
+    assert books.asked == [["m9"], ["origin"], ["m9", "origin"]]
 
 
 def test_a_re_drive_after_a_life_that_was_never_tried_uses_no_attempt() -> None:
@@ -266,7 +365,8 @@ def test_the_attempt_counts_on_from_a_kept_stamp() -> None:
 def test_a_letter_that_carries_its_stamp_is_looked_up_under_its_origin_only() -> None:
     books = Books()
     decide(books, stamped(Stamp("o1", 1, 1_789_999_000_000)), letter(message_id="m2"))
-    assert books.asked == [["m2", "o1"]]
+    # The second time for the newest: neither had a row.
+    assert books.asked == [["m2", "o1"], ["m2", "o1"]]
 
 
 def test_a_forged_stamp_is_ignored_and_reported() -> None:

@@ -46,7 +46,7 @@ class Books:
     def items(self, pipeline: str) -> list[Mapping[str, Any]]:
         return list(self._rules)
 
-    def rows(self, origins: Any) -> Mapping[str, LedgerRow]:
+    def rows(self, origins: Any, *, lagging: bool = False) -> Mapping[str, LedgerRow]:
         return dict.fromkeys(origins, self._row)
 
     def matches(self, rules: Any) -> Mapping[str, int]:

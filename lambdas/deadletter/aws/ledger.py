@@ -49,7 +49,7 @@ _ROW = "ledger"
 
 
 class DynamoDBLedger:
-    """The rows of one pipeline, read consistently.
+    """The rows of one pipeline, read consistently where they may not be `lagging`.
 
     `keep_seconds` is how long a row stays after its last write. `lives` is the number of
     lives whose failures a row keeps: at least as many as make a letter poison.
@@ -72,9 +72,10 @@ class DynamoDBLedger:
         self._lives = lives
         self._note_bad_row = note_bad_row
 
-    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
+    def rows(self, origins: Sequence[str], *, lagging: bool = False) -> Mapping[str, LedgerRow]:
         keys = {self._key(origin): origin for origin in origins}
-        rows = {key: row_from_item(item) for key, item in self._get(list(keys)).items()}
+        items = self._get(list(keys), lagging=lagging)
+        rows = {key: row_from_item(item) for key, item in items.items()}
         for key, row in rows.items():
             if row.unreadable:
                 self._note_bad_row(row_name(self._table.name, *key))
@@ -257,9 +258,9 @@ class DynamoDBLedger:
             return False
         return True
 
-    def _get(self, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:
+    def _get(self, keys: Sequence[Key], *, lagging: bool = False) -> dict[Key, dict[str, Any]]:
         with ours(LedgerUnavailable):
-            return self._table.get_many(keys)
+            return self._table.get_many(keys, lagging=lagging)
 
     def _expires(self) -> int:
         return int(self._clock() + self._keep_seconds)

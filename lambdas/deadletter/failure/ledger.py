@@ -233,8 +233,11 @@ class RuleCounts:
 class Ledger(Protocol):
     """The store of rows, for reading; raises LedgerUnavailable."""
 
-    def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
-        """The rows of these ids; an id without a row is absent."""
+    def rows(self, origins: Sequence[str], *, lagging: bool = False) -> Mapping[str, LedgerRow]:
+        """The rows of these ids; an id without a row is absent.
+
+        Those that may be `lagging` cost half, and may lack what was written a moment ago.
+        """
 
     def matches(self, keys: Sequence[str]) -> Mapping[str, int]:
         """How many letters these versions of rules have acted on, by `rule_counts_key`."""

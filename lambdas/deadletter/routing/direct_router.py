@@ -72,13 +72,14 @@ class _CaseBatch:
     """The cases of one request and the rules that they are judged by.
 
     `matches` says how often each rule has matched; it is counted on while the cases are
-    judged.
+    judged. `rows` are those of the ledger, by their ids.
     """
 
     book: RuleBook
     matches: Counter[str]
     now: float
     cases: tuple[Case, ...]
+    rows: Mapping[str, LedgerRow]
 
     def matched(self, case: Case) -> Case:
         """The case with the rule that matches its letter now."""
@@ -89,6 +90,24 @@ class _CaseBatch:
             diverted=case.diverted,
         )
         return case if match is case.match else replace(case, match=match)
+
+
+_Judged = tuple[Question, Case, Decision]
+
+
+def _needs_newest_row(case: Case, decision: Decision) -> bool:
+    """Whether a decision holds only if no write is missing in the letter's row.
+
+    A row that lags lacks failures. What it lacks can make a letter's life look unused, excused or
+    unrecorded: then it would get one more life than its policy allows, or be parked as one that
+    kills its consumer. Any other decision sends a letter at most once more, as an attempt that is
+    counted in the stamp that it carries: however long a row lags, no copy passes its maximum.
+    """
+    last, is_redriven = case.row.last, isinstance(decision, Redrive)
+    is_unrecorded = last is None or last.attempt < case.stamp.attempt
+    is_spared = case.is_excused and isinstance(decision, Hold | Redrive)
+    is_uncounted = is_redriven and (case.is_free or case.excused_tries > 0)
+    return is_unrecorded or is_spared or is_uncounted or isinstance(decision, Park)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,22 +168,22 @@ class DirectRouter:
 
         Raises RouterUnavailable if rules, ledger or circuits cannot be read: a guess
         could send an expired or a quarantined letter.
+
+        Rows are read as they may have been a moment ago, and once more where that could do harm.
         """
         with _router_unavailable():
-            batch = self._read(questions)
+            # Without the consumer library the rows that are read say who sent a letter.
+            batch = self._read(questions, lagging=self._pipeline.consumer_library)
+            judged = self._judged(questions, batch)
+            if self._pipeline.consumer_library and self._is_behind(judged, batch):
+                batch = self._read(questions)
+                judged = self._judged(questions, batch)
         shadows: Counter[str] = Counter()
         costly: Counter[str] = Counter()
         verdicts = []
-        for question, case in zip(questions, batch.cases, strict=True):
-            if case.row.unreadable:
-                continue
-            matched = batch.matched(case)
+        for question, matched, decision in judged:
             shadows.update(matched.match.shadows)
             costly.update(matched.match.costly)
-            decision = judge(matched)
-            if _is_new_match(question, decision):
-                # A limit holds within a batch too: the ledger counts these matches later.
-                batch.matches[str(decision.rule)] += 1
             verdicts.append(_counted_verdict(question, matched, decision, batch.book))
         limited = batch.book.at_limit(batch.now, batch.matches)
         # A cause that is held has its own page.
@@ -184,6 +203,32 @@ class DirectRouter:
             len(limited) - len(named),
             self._bad_rows(),
         )
+
+    def _judged(self, questions: Sequence[Question], batch: _CaseBatch) -> list[_Judged]:
+        """The decisions on letters whose rows can be read, in the order of the questions."""
+        judged = []
+        for question, case in zip(questions, batch.cases, strict=True):
+            if case.row.unreadable:
+                continue
+            matched = batch.matched(case)
+            decision = judge(matched)
+            if _is_new_match(question, decision):
+                # A limit holds within a batch too: the ledger counts these matches later.
+                batch.matches[str(decision.rule)] += 1
+            judged.append((question, matched, decision))
+        return judged
+
+    def _is_behind(self, judged: Sequence[_Judged], batch: _CaseBatch) -> bool:
+        """Whether a row on which a decision may wrongly depend was newer than it was read."""
+        doubted = set()
+        for question, case, decision in judged:
+            if _needs_newest_row(case, decision):
+                doubted.add(case.stamp.origin)
+            if stamps.may_be_in_ledger(question.letter, self._trusted):
+                # Its stamp counts its attempts.
+                doubted.add(question.letter.message_id)
+        newest = self._rows(doubted)
+        return any(newest.get(id_, NO_ROW) != batch.rows.get(id_, NO_ROW) for id_ in doubted)
 
     def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
         """The verdict on one letter, with every rule that was tried on it.
@@ -244,16 +289,19 @@ class DirectRouter:
             self._picker = (selection, Picker(self._pipeline, selection, self._schema))
         return self._picker[1]
 
-    def _read(self, questions: Sequence[Question], *, may_return: bool = True) -> _CaseBatch:
+    def _read(
+        self, questions: Sequence[Question], *, may_return: bool = True, lagging: bool = False
+    ) -> _CaseBatch:
         """Everything that is known of these letters, read once for all of them.
 
-        Letters that were given up before cannot return to a replay run.
+        Letters that were given up before cannot return to a replay run. Rows of the ledger may be
+        `lagging`.
         """
         book = self._rule_book()
         readings = [stamps.read(question.letter, self._trusted) for question in questions]
         # A letter without a trusted stamp is taken for its own origin at first.
         looked_up = self._ids_in_ledger(questions, readings)
-        rows = self._rows(looked_up)
+        rows = self._rows(looked_up, lagging=lagging)
         readings = [
             _with_run(_with_ledger(question.letter, reading, rows), question)
             for question, reading in zip(questions, readings, strict=True)
@@ -262,7 +310,7 @@ class DirectRouter:
         if self._pipeline.consumer_library:
             # A stamp kept in the ledger may name an origin that was not looked up yet.
             missing = {reading.stamp.origin for reading in readings} - looked_up
-            rows = {**rows, **self._rows(missing)}
+            rows = {**rows, **self._rows(missing, lagging=lagging)}
         matches = Counter(self._matches(book))
         now = self._clock()
         histories = [
@@ -304,7 +352,7 @@ class DirectRouter:
             )
             for question, reading, history in zip(questions, readings, histories, strict=True)
         )
-        return _CaseBatch(book, matches, now, cases)
+        return _CaseBatch(book, matches, now, cases, rows)
 
     def _with_key(self, letter: Letter, history: _History) -> Stamp:
         """The letter's stamp with its business key, which is computed anew: it may be edited."""
@@ -393,8 +441,8 @@ class DirectRouter:
             if stamps.may_be_in_ledger(letter, self._trusted)
         }
 
-    def _rows(self, ids: Collection[str]) -> Mapping[str, LedgerRow]:
-        return self._ledger.rows(sorted(ids)) if ids else {}
+    def _rows(self, ids: Collection[str], *, lagging: bool = False) -> Mapping[str, LedgerRow]:
+        return self._ledger.rows(sorted(ids), lagging=lagging) if ids else {}
 
     def _history(self, question: Question, stamp: Stamp, row: LedgerRow, now: float) -> _History:
         counted = _counted(stamp, row, question.spared)
