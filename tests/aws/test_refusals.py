@@ -10,33 +10,47 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
+from botocore.parsers import ResponseParserError
 from botocore.response import StreamingBody
 
 from deadletter.aws.breaker import DynamoDBBreaker
+from deadletter.aws.consumer_function import LambdaConsumer
 from deadletter.aws.errors import refusal
+from deadletter.aws.event_source import LambdaMappings
+from deadletter.aws.executions import StepFunctionsExecutions
+from deadletter.aws.heartbeats import CloudWatchHeartbeats
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
+from deadletter.aws.queue_states import queue_state
+from deadletter.aws.replay_delivery import LambdaDelivery
+from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.state import CircuitPolicy, CircuitsUnavailable
+from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.outage.event_source import MappingUnavailable
+from deadletter.outage.executions import ExecutionsUnavailable
 from deadletter.redrive.journal import Intent, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.shards import RunNotStarted
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
+from deadletter.replay.delivering import DirectAnswer
+from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.routing.router import RouterUnavailable
 from deadletter.rules.rulebook import RulesUnavailable
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import client_error
+from deadletter.watch.first_heartbeat import HeartbeatRefused
 from tests.each_row import each_row
 
 URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/orders-dlq"
@@ -206,3 +220,68 @@ def test_a_router_that_fails_says_why_without_a_word_of_a_letter(failure: Any, w
     with pytest.raises(RouterUnavailable) as refused:
         LambdaRouter(client, "orders-route").decide([])
     assert str(refused.value) == f"function orders-route failed: {why}"
+
+
+# Answers that cannot be read.
+
+
+class Unreadable:
+    """A client whose answers are cut off, or say nothing."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        def answer(**_: Any) -> Any:
+            if self._error is not None:
+                raise self._error
+            return {}
+
+        return answer
+
+
+UNREADABLE: list[tuple[Callable[[Any], object], type[Exception]]] = [
+    (lambda client: SqsQueue(client, URL, clock).depth(), QueueUnavailable),
+    (lambda client: queue_state(client, URL), QueueUnavailable),
+    (lambda client: LambdaRouter(client, "orders-route").decide([]), RouterUnavailable),
+    (
+        lambda client: DynamoDBLedger(client, "letters", "orders", clock, 1).rows(["a"]),
+        LedgerUnavailable,
+    ),
+    (lambda client: DynamoDBJournal(client, "letters", "orders", 1).read(), JournalUnavailable),
+    (lambda client: S3RunObjects(client, "bodies", "orders", "run").get("a"), ObjectsUnavailable),
+    (
+        lambda client: LambdaMappings(client, function="f", queue_arn="q", mapping_id="m").find(),
+        MappingUnavailable,
+    ),
+    (
+        lambda client: StepFunctionsExecutions(lambda: client, "machine", "orders").running(),
+        ExecutionsUnavailable,
+    ),
+    (
+        lambda client: CloudWatchHeartbeats(client, "app").shown("orders", 1.0, 2.0),
+        HeartbeatRefused,
+    ),
+]
+
+
+@pytest.mark.parametrize("error", [None, ResponseParserError("cut off")])
+@pytest.mark.parametrize(("ask", "ours"), UNREADABLE)
+def test_an_answer_that_cannot_be_read_is_like_one_that_is_lost(
+    ask: Callable[[Any], object], ours: type[Exception], error: Exception | None
+) -> None:
+    with pytest.raises(ours):
+        ask(Unreadable(error))
+
+
+@pytest.mark.parametrize("error", [None, ResponseParserError("cut off")])
+def test_what_was_sent_is_then_unknown(error: Exception | None) -> None:
+    client: Any = Unreadable(error)
+    envelope = seal(LETTER, Stamp("id"), QueueTraits(fifo=False))
+    sent = SqsQueue(client, URL, clock, sending=client).send([envelope])
+    assert sent.unknown == {"id"}
+    consumer = LambdaConsumer(client, "orders-consumer")
+    verdict = consumer.process(RECEIVED, "arn", "permit", "key").verdict
+    assert verdict is CanaryVerdict.NO_ANSWER
+    delivery = LambdaDelivery(client, "f", source_arn="arn", sender="AIDA", timeout=1.0)
+    assert delivery.deliver([LETTER], "run") == DirectAnswer()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from boto3.dynamodb.types import DYNAMODB_CONTEXT, Binary, TypeDeserializer
 from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.parsers import ResponseParserError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,13 +133,33 @@ def test_the_unprocessed_rest_of_a_batch_is_requested_again() -> None:
 
 
 def test_a_batch_that_stays_unprocessed_is_given_up() -> None:
-    reads: Any = Client({"UnprocessedKeys": {"letters": {"Keys": [KEY]}}})
+    reads: Any = Client({"Responses": {}, "UnprocessedKeys": {"letters": {"Keys": [KEY]}}})
     with pytest.raises(Unknown, match="throttling by dynamodb on letters"):
         DynamoDBTable(reads, "letters").get_many([("a", "b")])
     writes: Any = Client({"UnprocessedItems": {"letters": []}})
     with pytest.raises(Unknown, match="throttling by dynamodb on letters"):
         DynamoDBTable(writes, "letters").write_many(deletes=[("a", "b")])
     assert len(reads.requests) == len(writes.requests) == MOST_TRIES
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda table: table.get_many([("a", "b")]),
+        lambda table: table.query("x"),
+        lambda table: table.count("x"),
+        lambda table: [*table.scan()],
+    ],
+)
+def test_an_answer_that_says_nothing_of_rows_does_not_say_that_there_are_none(read: Any) -> None:
+    client: Any = Client({})
+    with pytest.raises(Unknown, match="IncompleteAnswer for dynamodb on letters"):
+        read(DynamoDBTable(client, "letters"))
+
+
+def test_a_write_whose_answer_cannot_be_read_may_have_had_its_effect() -> None:
+    with pytest.raises(Unknown, match="ResponseParserError for dynamodb on letters"):
+        refused_with(ResponseParserError("cut off"))()
 
 
 def test_every_page_of_a_query_is_read() -> None:
@@ -149,7 +170,7 @@ def test_every_page_of_a_query_is_read() -> None:
 
 
 def test_a_query_with_a_limit_ends_at_it() -> None:
-    client: Any = Client({"Items": [KEY, KEY], "LastEvaluatedKey": KEY})
+    client: Any = Client({"Items": [KEY, KEY], "Count": 2, "LastEvaluatedKey": KEY})
     assert len(DynamoDBTable(client, "letters").query("x", limit=1)) == 1
     assert len(client.requests) == 1
 

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, never_left, surely_refused
+from deadletter.aws.errors import AWS_ERRORS, code, member, never_left, surely_refused
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.letter import compact_json, to_event
 from deadletter.message.queue import ReceivedLetter
@@ -40,7 +40,7 @@ class LambdaConsumer(CanaryConsumer):
                 ClientContext=base64.b64encode(context).decode(),
                 Payload=compact_json({"Records": [record]}),
             )
-            payload = answer["Payload"].read()
+            payload = member(answer, "Payload").read()
         except AWS_ERRORS as error:
             if surely_refused(error) or never_left(error):
                 raise ConsumerUnavailable(code(error)) from error

@@ -21,6 +21,7 @@ from deadletter.aws.errors import (
     NotSent,
     Unknown,
     code,
+    member,
     refusal,
     surely_refused,
 )
@@ -294,6 +295,9 @@ class _Writer:
 _NOT_MET = "ConditionalCheckFailedException"
 _CANCELLED = "TransactionCanceledException"
 
+_ALWAYS = {"batch_get_item": "Responses", "query": "Count", "scan": "Count"}
+"""What answers have whatever is found: without it, rows would count as missing."""
+
 MOST_TRIES = 5
 """Requests for one batch, the first among them, before its unprocessed rest is given up."""
 
@@ -504,6 +508,8 @@ class DynamoDBTable:
             request = worded(request)
         try:
             answer: dict[str, Any] = getattr(self._client, operation)(**request)
+            if operation in _ALWAYS:
+                member(answer, _ALWAYS[operation])
         except AWS_ERRORS as error:
             if isinstance(error, ClientError) and code(error) == _NOT_MET:
                 item: Any = error.response.get("Item", {})

@@ -20,9 +20,25 @@ from botocore.exceptions import (
     EndpointConnectionError,
     NoCredentialsError,
 )
+from botocore.parsers import ResponseParserError
 
-AWS_ERRORS = (ClientError, BotoCoreError)
+AWS_ERRORS = (ClientError, BotoCoreError, ResponseParserError)
 """All errors that a boto3 call raises for reasons of the service or the network."""
+
+AwsError = ClientError | BotoCoreError | ResponseParserError
+
+
+class IncompleteAnswer(BotoCoreError):
+    """An answer without what each answer of its operation has: it says as little as a lost one."""
+
+    fmt = "an answer lacks {member}"
+
+
+def member(answer: Mapping[str, Any], name: str) -> Any:
+    """What each answer of an operation has. Raises IncompleteAnswer, one of AWS_ERRORS."""
+    if name not in answer:
+        raise IncompleteAnswer(member=name)
+    return answer[name]
 
 
 class Failed(Exception):
@@ -66,7 +82,7 @@ def ours(
         raise unavailable(refusal(error, service, resource)) from error
 
 
-def code(error: ClientError | BotoCoreError) -> str:
+def code(error: AwsError) -> str:
     """The error's code, for metrics and messages.
 
     Messages of the service itself are not used: they may quote what was sent.
@@ -105,7 +121,7 @@ def ignore(_refusal: str) -> None:
     """Forget a refusal: for callers that report none."""
 
 
-def surely_refused(error: ClientError | BotoCoreError) -> bool:
+def surely_refused(error: AwsError) -> bool:
     """True if the call certainly had no effect: a 4xx answer to the first try.
 
     After a retry a 4xx says nothing about the earlier tries, whose answers were lost. A 5xx,
@@ -127,7 +143,7 @@ _BEFORE_A_REQUEST = (
 """Errors that botocore raises while there is no connection yet that a request could leave on."""
 
 
-def never_left(error: ClientError | BotoCoreError) -> bool:
+def never_left(error: AwsError) -> bool:
     """True if no byte of the request left this machine: no connection, or TLS came to nothing.
 
     It tells of the last try: ask it only where the client makes one. A connection that ends under
@@ -164,7 +180,7 @@ _THROTTLES = frozenset(
 )
 
 
-def is_throttle(error: ClientError | BotoCoreError) -> bool:
+def is_throttle(error: AwsError) -> bool:
     """True if the service refused the call because of its rate: another try may succeed."""
     return code(error).rpartition(".")[2] in _THROTTLES
 

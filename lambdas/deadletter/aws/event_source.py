@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
+from deadletter.aws.errors import AWS_ERRORS, code, member, ours, refusal
 from deadletter.circuit.state import Pollers
 from deadletter.outage.event_source import (
     ConsumerMapping,
@@ -50,7 +50,9 @@ class LambdaMappings(Mappings):
             pages = self._client.get_paginator("list_event_source_mappings").paginate(
                 FunctionName=self._function, EventSourceArn=self._queue_arn
             )
-            mappings = [_read(item) for page in pages for item in page["EventSourceMappings"]]
+            mappings = [
+                _read(item) for page in pages for item in member(page, "EventSourceMappings")
+            ]
         except AWS_ERRORS as error:
             if code(error) == _GONE:
                 return None
@@ -63,10 +65,9 @@ class LambdaMappings(Mappings):
         changes: dict[str, Any] = {} if enabled is None else {"Enabled": enabled}
         if limits != mapping.limits:
             changes |= _limits_to_api(limits)
-        changed = _read(
-            self._changed(
-                lambda: self._client.update_event_source_mapping(UUID=mapping.id, **changes)
-            )
+        update = self._client.update_event_source_mapping
+        changed: ConsumerMapping | None = self._changed(
+            lambda: _read(update(UUID=mapping.id, **changes))
         )
         if changed is None:
             raise MappingUnavailable("the mapping is being deleted")
@@ -74,7 +75,7 @@ class LambdaMappings(Mappings):
 
     def pause_tag(self, mapping: ConsumerMapping) -> PauseTag | None:
         with ours(MappingUnavailable, "lambda", self._function):
-            tags = self._client.list_tags(Resource=mapping.arn)["Tags"]
+            tags = member(self._client.list_tags(Resource=mapping.arn), "Tags")
         return tag_from_value(tags[PAUSE_TAG]) if PAUSE_TAG in tags else None
 
     def tag(self, mapping: ConsumerMapping, tag: PauseTag) -> None:
@@ -100,7 +101,7 @@ class LambdaMappings(Mappings):
 
 def _read(answer: Mapping[str, Any]) -> ConsumerMapping | None:
     """The mapping in Lambda's answer. None if it is being deleted."""
-    state = answer["State"]
+    state = member(answer, "State")
     if state == "Deleting":
         return None
     limit = (answer.get("ScalingConfig") or {}).get("MaximumConcurrency")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.aws.errors import AWS_ERRORS, code, member
 from deadletter.contract import EVENT_SOURCE, EVENT_VERSION, EventType
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class EventBus:
         entry = {"Source": EVENT_SOURCE, "DetailType": str(event_type), "Detail": json.dumps(whole)}
         try:
             answer = self._client.put_events(Entries=[entry])  # type: ignore[list-item]
+            failed, entries = member(answer, "FailedEntryCount"), member(answer, "Entries")
         except AWS_ERRORS as error:
             return code(error)
-        failed = answer["FailedEntryCount"]
-        return answer["Entries"][0].get("ErrorCode", "Unknown") if failed else None
+        return entries[0].get("ErrorCode", "Unknown") if failed else None

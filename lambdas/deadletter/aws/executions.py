@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
+from deadletter.aws.errors import AWS_ERRORS, code, member, ours, refusal
 from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, execution_name
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class StepFunctionsExecutions(OutageExecutions):
                     maxResults=1_000,
                     **start,
                 )
-                names.update(execution["name"] for execution in answer["executions"])
+                names.update(execution["name"] for execution in member(answer, "executions"))
                 if not answer.get("nextToken"):
                     return frozenset(names)
                 start = {"nextToken": answer["nextToken"]}

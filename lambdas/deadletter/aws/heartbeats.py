@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import ours
+from deadletter.aws.errors import member, ours
 from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE
 from deadletter.signals.figures import Figure
 from deadletter.watch.first_heartbeat import HeartbeatRefused
@@ -61,7 +61,8 @@ class CloudWatchHeartbeats:
                 StartTime=datetime.fromtimestamp(begin, UTC),
                 EndTime=datetime.fromtimestamp(end, UTC),
             )
-        return any(result["Values"] for result in answer["MetricDataResults"])
+            results = member(answer, "MetricDataResults")
+        return any(result.get("Values") for result in results)
 
     def _dimensions(self, pipeline: str) -> list[DimensionTypeDef]:
         return [

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deadletter.aws.errors import (
     AWS_ERRORS,
+    AwsError,
     code,
     ignore,
     is_throttle,
+    member,
     never_left,
     ours,
     refusal,
@@ -32,10 +34,14 @@ from deadletter.message.queue import (
 )
 
 if TYPE_CHECKING:
-    from botocore.exceptions import BotoCoreError, ClientError
     from mypy_boto3_sqs import SQSClient
 
 _LONGEST_LOCK = 43_200  # seconds: SQS hides a message for 12 hours at most
+_DEPTH = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
 _IN_FLIGHT_CODES = frozenset({"OverLimit", "AWS.SimpleQueueService.OverLimit"})
 
 MOST_DELETES = 4
@@ -213,14 +219,11 @@ class SqsQueue:
         return int(json.loads(policy)["maxReceiveCount"]) if policy else None
 
     def depth(self) -> Depth:
-        counts = self._attributes(
-            "ApproximateNumberOfMessages",
-            "ApproximateNumberOfMessagesNotVisible",
-            "ApproximateNumberOfMessagesDelayed",
-        )
-        return Depth(*(int(value) for value in counts.values()))
+        counts = self._attributes(*_DEPTH)
+        with ours(QueueUnavailable, "sqs", self._url.rpartition("/")[2]):
+            return Depth(*(int(member(counts, name)) for name in _DEPTH))
 
-    def _refusal(self, error: ClientError | BotoCoreError) -> str:
+    def _refusal(self, error: AwsError) -> str:
         return refusal(error, "sqs", self._url.rpartition("/")[2])
 
     def _attributes(self, *names: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import ours
+from deadletter.aws.errors import member, ours
 from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE
 from deadletter.signals.figures import Figure
 from deadletter.watch.newsroom import RecoveredUnread
@@ -41,5 +41,6 @@ def recovered_letters(
             StartTime=datetime.fromtimestamp(since, UTC),
             EndTime=datetime.fromtimestamp(until, UTC),
         )
-    values = [value for result in answer["MetricDataResults"] for value in result.get("Values", [])]
+        results = member(answer, "MetricDataResults")
+    values: list[float] = [value for result in results for value in result.get("Values", [])]
     return round(sum(values))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import ours
+from deadletter.aws.errors import member, ours
 from deadletter.rules.checker import CheckUnavailable, pipeline_from_terms
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
@@ -48,7 +48,7 @@ class SsmPipelines:
             registrations = {
                 str(parameter["Name"]).rpartition("/")[2]: json.loads(parameter["Value"])
                 for page in pages
-                for parameter in page["Parameters"]
+                for parameter in member(page, "Parameters")
             }
             return {
                 name: pipeline_from_terms(name, registration.get("terms"))

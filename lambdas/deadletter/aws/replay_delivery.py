@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, never_left, surely_refused
+from deadletter.aws.errors import AWS_ERRORS, member, never_left, surely_refused
 from deadletter.contract import RESPONSE
 from deadletter.message.letter import Letter, compact_json, to_event
 from deadletter.processing.lambda_event import REPLAY_RUN
@@ -51,7 +51,7 @@ class LambdaDelivery:
                 ClientContext=base64.b64encode(context).decode(),
                 Payload=compact_json({"Records": [self._record(letter) for letter in letters]}),
             )
-            payload = answer["Payload"].read()
+            payload = member(answer, "Payload").read()
         except AWS_ERRORS as error:
             if surely_refused(error) or never_left(error):
                 return DirectAnswer(dict.fromkeys(copies, DirectFate.UNTRIED), THROTTLED_PAUSE)

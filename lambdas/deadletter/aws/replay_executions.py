@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
+from deadletter.aws.errors import AWS_ERRORS, code, member, ours, refusal
 from deadletter.replay.machine import ReplayExecutions, ReplayUnavailable
 from deadletter.replay.run import ReplayRun
 
@@ -47,7 +47,7 @@ class StepFunctionsReplays(ReplayExecutions):
                     maxResults=1_000,
                     **start,
                 )
-                names.update(execution["name"] for execution in answer["executions"])
+                names.update(execution["name"] for execution in member(answer, "executions"))
                 if not answer.get("nextToken"):
                     return frozenset(names)
                 start = {"nextToken": answer["nextToken"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, ours, refusal
+from deadletter.aws.errors import AWS_ERRORS, code, member, ours, refusal
 from deadletter.contract import run_object
 from deadletter.replay.objects import ObjectsUnavailable, StoredObject
 
@@ -49,7 +49,7 @@ class S3RunObjects:
     def get(self, name: str) -> bytes | None:
         try:
             answer = self._s3.get_object(Bucket=self._bucket, Key=self._key(name))
-            return answer["Body"].read()
+            return bytes(member(answer, "Body").read())
         except AWS_ERRORS as error:
             if code(error) == "NoSuchKey":
                 return None
@@ -59,7 +59,7 @@ class S3RunObjects:
         wanted = f"bytes={start}-{start + length - 1}"
         with ours(ObjectsUnavailable, "s3", self._bucket):
             answer = self._s3.get_object(Bucket=self._bucket, Key=self._key(name), Range=wanted)
-            return answer["Body"].read()
+            return bytes(member(answer, "Body").read())
 
     def listed(self, folder: str) -> Sequence[StoredObject]:
         with ours(ObjectsUnavailable, "s3", self._bucket):

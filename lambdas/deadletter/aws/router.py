@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import ours
+from deadletter.aws.errors import member, ours
 from deadletter.message.letter import compact_json
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from deadletter.routing.wire import answer_from_json, encoded_question, lanes_from_json
@@ -44,7 +44,7 @@ class LambdaRouter:
     def _ask(self, question: bytes) -> Any:
         with ours(RouterUnavailable, "lambda", self._function):
             answer = self._client.invoke(FunctionName=self._function, Payload=question)
-            payload = answer["Payload"].read()
+            payload = member(answer, "Payload").read()
         if answer.get("FunctionError"):
             raise RouterUnavailable(f"function {self._function} failed: {_failure(payload)}")
         try:

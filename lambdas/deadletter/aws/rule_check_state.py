@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deadletter.aws.errors import ours
+from deadletter.aws.errors import member, ours
 from deadletter.contract import rule_checker, rules_table
 from deadletter.watch.watch import RuleCheckUnavailable
 
@@ -25,7 +25,8 @@ def why_edits_are_late(client: LambdaClient, app: str) -> str:
     function, rules = rule_checker(app), f":table/{rules_table(app)}/"
     with ours(RuleCheckUnavailable, "lambda", function):
         answer = client.list_event_source_mappings(FunctionName=function)
-    mappings = [each for each in answer["EventSourceMappings"] if rules in each["EventSourceArn"]]
+        fed = member(answer, "EventSourceMappings")
+    mappings = [each for each in fed if rules in each["EventSourceArn"]]
     if not mappings:
         return f"no event source mapping feeds {function}"
     for mapping in mappings:

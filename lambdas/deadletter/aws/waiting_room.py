@@ -22,6 +22,7 @@ from deadletter.aws.errors import (
     NoteRow,
     code,
     ignore,
+    member,
     ours,
     refusal,
     row_name,
@@ -742,7 +743,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             if code(error) in _GONE:
                 return None
             raise RoomUnavailable(refusal(error, "s3", self._bucket)) from error
-        return answer["Body"].read()
+        return bytes(member(answer, "Body").read())
 
     def _delete_body(self, object_key: str) -> None:
         if self._bodies_refused >= MOST_BODIES_REFUSED:
