@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from deadletter.aws.heartbeats import CloudWatchHeartbeats
+from deadletter.aws.metrics import CloudWatchHeartbeats
 from deadletter.watch.first_heartbeat import HeartbeatRefused
 
 DIMENSIONS = [{"Name": "app", "Value": "shop"}, {"Name": "pipeline", "Value": "orders"}]

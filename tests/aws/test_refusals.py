@@ -18,10 +18,10 @@ from deadletter.aws.consumer_function import LambdaConsumer
 from deadletter.aws.errors import refusal
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.heartbeats import CloudWatchHeartbeats
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.metrics import CloudWatchHeartbeats
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.replay_delivery import LambdaDelivery

@@ -13,15 +13,15 @@ import pytest
 from botocore.stub import Stubber
 
 from deadletter.aws.dynamodb import plain, stored
-from deadletter.aws.events import EventBus
-from deadletter.aws.registrations import FRESH, REMEMBERED, SsmPipelines
-from deadletter.aws.rule_edits import (
+from deadletter.aws.edits import (
     DynamoDBHistory,
     DynamoDBNamesakes,
     DynamoDBVerdicts,
     edits,
     response,
 )
+from deadletter.aws.events import EventBus
+from deadletter.aws.registrations import FRESH, REMEMBERED, SsmPipelines
 from deadletter.aws.rule_events import EventBridgeRuleEvents
 from deadletter.rules.checker import (
     CheckedBatch,

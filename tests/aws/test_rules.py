@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.rule_edits import DynamoDBBookVersions
+from deadletter.aws.edits import DynamoDBBookVersions
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, client_error

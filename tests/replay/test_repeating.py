@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.clients import ConsumerClients
-from deadletter.aws.placed_letters import DynamoDBPlacedLetters
+from deadletter.aws.run_letters import DynamoDBPlacedLetters
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts

@@ -22,7 +22,7 @@ from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
-from deadletter.aws.rule_edits import (
+from deadletter.aws.edits import (
     DynamoDBBookVersions,
     DynamoDBHistory,
     DynamoDBNamesakes,

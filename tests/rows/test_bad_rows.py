@@ -319,7 +319,7 @@ WRITES = frozenset(
 ELSEWHERE = frozenset(
     (
         # They delete rows, or take attributes away.
-        *(("ledger", "erase"), ("rule_edits", "forget"), ("waiting_room", "delete")),
+        *(("ledger", "erase"), ("edits", "forget"), ("waiting_room", "delete")),
         ("outcomes", "_remove_stale"),
         # They write a bad row anew, with the attributes that it had.
         *(("breaker", "_replace"), ("claims", "_whole")),
@@ -327,7 +327,7 @@ ELSEWHERE = frozenset(
         *(("waiting_room", "_reschedule"), ("waiting_room", "postpone")),
         ("replay_tickets", "settle"),
         # Its row is never read: a write asks whether it has one attribute.
-        ("placed_letters", "close"),
+        ("run_letters", "close"),
         # The tests of shared faults damage what it writes.
         *(("shared_look", "__call__"), ("shared_look", "_take")),
         # It writes a row of the audit table, as each command does.

@@ -27,7 +27,7 @@ from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from deadletter.aws.heartbeats import CloudWatchHeartbeats
+from deadletter.aws.metrics import CloudWatchHeartbeats
 from deadletter.aws.wiring.judging import FirstHeartbeats
 from deadletter.aws.wiring.world import World
 from deadletter.testing.clock import START, Clock

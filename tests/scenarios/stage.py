@@ -10,7 +10,7 @@ from typing import Any
 
 from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.clients import Clients, ConsumerClients
-from deadletter.aws.rule_edits import DynamoDBBookVersions
+from deadletter.aws.edits import DynamoDBBookVersions
 from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.aws.wiring.stores import Stores
 from deadletter.aws.wiring.world import World

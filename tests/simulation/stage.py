@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.clients import Clients
-from deadletter.aws.rule_edits import DynamoDBBookVersions
+from deadletter.aws.edits import DynamoDBBookVersions
 from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World

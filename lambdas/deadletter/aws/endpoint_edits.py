@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable, plain
+from deadletter.aws.edits import LONGEST_SEQUENCE, image
 from deadletter.aws.errors import Failed
-from deadletter.aws.rule_edits import LONGEST_SEQUENCE, image
 from deadletter.contract import AUDIT, CHANGES, ENDPOINTS, EVERY_PIPELINE
 from deadletter.rules.checker import CheckedBatch
 from deadletter.webhook.endpoint_edit import EndpointEdit, edit_facts

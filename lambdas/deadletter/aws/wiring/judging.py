@@ -91,7 +91,7 @@ def edits_handler_for(
     resources: Resources, clients: CheckClients, world: World
 ) -> Callable[[Sequence[Mapping[str, Any]]], CheckedBatch]:
     """What is done with an event of a stream: rules are checked, and endpoints' edits kept."""
-    from deadletter.aws.rule_edits import edits
+    from deadletter.aws.edits import edits
 
     checker = rule_checker_for(resources, clients, world)
 
@@ -112,7 +112,7 @@ def rule_checker_for(resources: Resources, clients: CheckClients, world: World) 
     """The app's rule checker, on the tables and registrations of `resources`."""
     from deadletter.aws.events import EventBus
     from deadletter.aws.registrations import SsmPipelines
-    from deadletter.aws.rule_edits import (
+    from deadletter.aws.edits import (
         DynamoDBBookVersions,
         DynamoDBHistory,
         DynamoDBNamesakes,
@@ -368,7 +368,7 @@ class FirstHeartbeats:
 def first_heartbeats_for(app: str, world: World) -> FirstHeartbeats:
     """The custom resource of one app."""
     from deadletter.aws.clients import ca_bundle, heartbeat_client
-    from deadletter.aws.heartbeats import CloudWatchHeartbeats
+    from deadletter.aws.metrics import CloudWatchHeartbeats
     from deadletter.aws.stack_request import put_over_https
 
     return FirstHeartbeats(

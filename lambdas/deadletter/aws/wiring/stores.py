@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from deadletter.aws.journal import DynamoDBJournal
     from deadletter.aws.ledger import DynamoDBLedger
     from deadletter.aws.outcomes import DynamoDBOutcomes
-    from deadletter.aws.placed_letters import DynamoDBPlacedLetters
+    from deadletter.aws.run_letters import DynamoDBPlacedLetters
     from deadletter.aws.queue import SqsQueue
     from deadletter.aws.replay_executions import StepFunctionsReplays
     from deadletter.aws.replay_objects import S3RunObjects
@@ -229,7 +229,7 @@ class Stores:
         )
 
     def placed_letters(self, run: str) -> DynamoDBPlacedLetters:
-        from deadletter.aws.placed_letters import DynamoDBPlacedLetters
+        from deadletter.aws.run_letters import DynamoDBPlacedLetters
 
         client, table, pipeline = self.letters_table
         clock = self.world.clock
