@@ -69,7 +69,7 @@ def budgets() -> list[Budget]:
             Budget(f"code lines of {name}", code_lines_of(files_of(name)), most, goal)
             for name, most, goal in (
                 # An aborted run writes what a dead worker could not, and waits for busy queues.
-                ("aws", 7_185, 4_700),
+                ("aws", 6_998, 4_700),
                 ("aws/wiring", 1_537, 550),
                 ("testing", 3_439, 1_850),
                 ("redrive", 4_675, 3_010),

@@ -61,7 +61,7 @@ class OnceMore:
 
     def _run_with_originals(self) -> str:
         """The run that has kept the messages; Problem if none of them is kept."""
-        from deadletter.aws.replay_objects import S3RunObjects
+        from deadletter.aws.objects import S3RunObjects
 
         switch, plan = self._switch, self._switch.plan
         if plan.is_for_discarders:

@@ -95,7 +95,7 @@ def ask(
 
 
 def _event(session: Session, endpoint: Endpoint, to: Destination) -> tuple[bytes, dict[str, str]]:
-    from deadletter.aws.secrets import SecretsManagerSecrets
+    from deadletter.aws.endpoints import SecretsManagerSecrets
 
     if not endpoint.secrets and not to.loopback:
         raise SecretUnusable("the endpoint has no secret to sign with")

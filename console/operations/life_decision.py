@@ -177,7 +177,7 @@ def _router(
 
     from deadletter.aws.causes import DynamoDBCauses
     from deadletter.aws.circuits import DynamoDBCircuits
-    from deadletter.aws.live_runs import DynamoDBLiveRuns
+    from deadletter.aws.replay_tickets import DynamoDBLiveRuns
     from deadletter.aws.rules import DynamoDBRules
     from deadletter.routing.direct_router import DirectRouter
 

@@ -30,10 +30,12 @@ from .session import Session
 from .words import clock, count, moment
 
 if TYPE_CHECKING:
-    from deadletter.aws.replay_objects import S3RunObjects
-    from deadletter.aws.replay_plans import DynamoDBReplayPlans
-    from deadletter.aws.replay_runs import DynamoDBReplayRuns
-    from deadletter.aws.replay_starts import DynamoDBReplayStarts
+    from deadletter.aws.objects import S3RunObjects
+    from deadletter.aws.replay_runs import (
+        DynamoDBReplayPlans,
+        DynamoDBReplayRuns,
+        DynamoDBReplayStarts,
+    )
 
 # A run's own execution writes its item every few seconds: a person's change must get through.
 _TRIES = 8
@@ -236,7 +238,7 @@ def lost_runs(
     """
     if not runs:
         return {}
-    from deadletter.aws.replay_executions import StepFunctionsReplays
+    from deadletter.aws.executions import StepFunctionsReplays
     from deadletter.replay.care import START_SECONDS, needs_execution
     from deadletter.replay.machine import ReplayUnavailable
 
@@ -282,7 +284,7 @@ def runs_of(
 
 def plans_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayPlans:
     """The plans of a pipeline's runs, as their executions read them."""
-    from deadletter.aws.replay_plans import DynamoDBReplayPlans
+    from deadletter.aws.replay_runs import DynamoDBReplayPlans
 
     return DynamoDBReplayPlans(
         session.aws.dynamodb, app.letters_table, pipeline.name, session.clock
@@ -291,7 +293,7 @@ def plans_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDB
 
 def starts_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayStarts:
     """What was stored when the runs of a pipeline were started."""
-    from deadletter.aws.replay_starts import DynamoDBReplayStarts
+    from deadletter.aws.replay_runs import DynamoDBReplayStarts
 
     return DynamoDBReplayStarts(
         session.aws.dynamodb, app.letters_table, pipeline.name, session.clock
@@ -300,7 +302,7 @@ def starts_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoD
 
 def objects_of(session: Session, app: App, pipeline: str, run: str) -> S3RunObjects:
     """The objects of a run in the bucket."""
-    from deadletter.aws.replay_objects import S3RunObjects
+    from deadletter.aws.objects import S3RunObjects
 
     return S3RunObjects(session.aws.s3, app.letters_bucket, pipeline, run)
 

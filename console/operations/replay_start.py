@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated
 
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable
 
 from .adapter_errors import aws_errors
 from .answer import Answer
@@ -62,7 +62,7 @@ def start(
     Starting one plan twice finds the first run: nothing is replayed twice. `command` is what was
     typed; `target` is what it is about, if that is more than the run.
     """
-    from deadletter.aws.replay_starts import start_execution
+    from deadletter.aws.executions import start_replay
 
     app = session.app()
     pipeline = app.pipeline(plan.pipeline)
@@ -89,7 +89,8 @@ def start(
         starts_of(session, app, pipeline).store(plan, origins)
         stored = runs.create(run)
         if stored.state is RunState.PLANNED:
-            start_execution(session.aws.stepfunctions, pipeline.replay_machine, stored)
+            machine = pipeline.replay_machine
+            start_replay(session.aws.stepfunctions, machine, stored, RunsUnavailable)
     return row(stored)
 
 

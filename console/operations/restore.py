@@ -31,7 +31,7 @@ from .verbs import Verb
 from .words import count, moment
 
 if TYPE_CHECKING:
-    from deadletter.aws.replay_objects import S3RunObjects
+    from deadletter.aws.objects import S3RunObjects
     from deadletter.replay.discarded import DiscardedLetter
     from deadletter.replay.run import ReplayRun
 
@@ -224,7 +224,7 @@ VERB = Verb(
 
 def _folders(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[str]:
     """The runs that may keep copies."""
-    from deadletter.aws.replay_objects import runs_with_objects
+    from deadletter.aws.objects import runs_with_objects
 
     with aws_errors():
         return list(runs_with_objects(session.aws.s3, app.letters_bucket, pipeline.name))

@@ -38,7 +38,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.clients import Clients
-from deadletter.aws.replay_starts import packed
+from deadletter.aws.replay_runs import packed
 from deadletter.aws.wiring.moving import redriver_setup_for
 from deadletter.aws.wiring.replaying import freeze_for, snapshot_for
 from deadletter.aws.wiring.stores import Stores

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from deadletter.aws.clients import CheckClients
 from deadletter.aws.dynamodb import plain, stored
-from deadletter.aws.endpoint_edits import DynamoDBEndpointHistory
+from deadletter.aws.edits import DynamoDBEndpointHistory
 from deadletter.aws.wiring.judging import edits_handler_for, is_of_endpoints
 from deadletter.aws.wiring.world import World
 from deadletter.rules.checker import CheckedBatch

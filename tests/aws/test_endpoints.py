@@ -11,9 +11,13 @@ import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from deadletter.aws.dynamodb import plain, stored
-from deadletter.aws.endpoints import REMEMBERED, DynamoDBEndpoints
-from deadletter.aws.secrets import REMEMBERED as SECRET_REMEMBERED
-from deadletter.aws.secrets import RETRIED, SecretsManagerSecrets
+from deadletter.aws.endpoints import (
+    REMEMBERED,
+    RETRIED,
+    SECRET_REMEMBERED,
+    DynamoDBEndpoints,
+    SecretsManagerSecrets,
+)
 from deadletter.testing.clock import Clock
 from deadletter.webhook.endpoint import (
     BadEndpoint,

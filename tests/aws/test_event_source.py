@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from deadletter.aws.circuit_events import EventBridgeCircuitEvents
 from deadletter.aws.event_source import LambdaMappings
-from deadletter.aws.events import EventBus
+from deadletter.aws.events import EventBridgeCircuitEvents, EventBus
 from deadletter.circuit.state import RAMP_STEPS, Circuit, Override, Pollers, State
 from deadletter.circuit.transitions import Tripped
 from deadletter.events.schema import problems

@@ -58,11 +58,11 @@ def test_it_looks_for_a_value(
     metric = {"Namespace": "Deadletter", "MetricName": "RedriveStalled", "Dimensions": DIMENSIONS}
     stubber.add_response(
         "get_metric_data",
-        {"MetricDataResults": [{"Id": "stalled", "Values": values}]},
+        {"MetricDataResults": [{"Id": "figure", "Values": values}]},
         {
             "MetricDataQueries": [
                 {
-                    "Id": "stalled",
+                    "Id": "figure",
                     "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Maximum"},
                 }
             ],

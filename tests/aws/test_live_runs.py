@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.live_runs import DynamoDBLiveRuns
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_tickets import DynamoDBTickets, ticket_key
+from deadletter.aws.replay_tickets import DynamoDBLiveRuns, DynamoDBTickets, ticket_key
 from deadletter.contract import Partition
 from deadletter.message.stamp import Stamp
 from deadletter.replay.run import LIVE, ReplayRun, RunState

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws import clients as made
-from deadletter.aws.messages import SqsMessages, arn_of, record_of
+from deadletter.aws.queue import SqsMessages, arn_of, record_of
 from deadletter.message.letter import from_api, from_event
 from deadletter.processing.delivery import group_of, id_of, queue_of, receive_of
 from deadletter.processing.poller import SourceUnavailable

@@ -31,10 +31,9 @@ from botocore.exceptions import (
 from deadletter.aws import clients as made
 from deadletter.aws import sdk
 from deadletter.aws.consumer_clients import CallLimits
-from deadletter.aws.consumer_function import LambdaConsumer
+from deadletter.aws.consumer_function import THROTTLED_PAUSE, LambdaConsumer, LambdaDelivery
 from deadletter.aws.errors import never_left
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.replay_delivery import THROTTLED_PAUSE, LambdaDelivery
 from deadletter.aws.whole_requests import with_deadline
 from deadletter.aws.wire.connections import Connections
 from deadletter.circuit.transitions import CanaryVerdict

@@ -13,7 +13,7 @@ from botocore.stub import ANY, Stubber
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.events import EventBus
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.recovered_letters import recovered_letters
+from deadletter.aws.metrics import recovered_letters
 from deadletter.contract import DAY, MINUTE, EventType
 from deadletter.events.schema import problems
 from deadletter.failure.category import Category
@@ -92,7 +92,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Announced:
     def recovered(*_: Any) -> int:
         return 0
 
-    monkeypatch.setattr("deadletter.aws.recovered_letters.recovered_letters", recovered)
+    monkeypatch.setattr("deadletter.aws.metrics.recovered_letters", recovered)
     return Announced()
 
 
@@ -231,7 +231,7 @@ def test_recovered_letters_are_asked_for_while_letters_are_dead(
         asked.append(rest)
         return 4
 
-    monkeypatch.setattr("deadletter.aws.recovered_letters.recovered_letters", recovered)
+    monkeypatch.setattr("deadletter.aws.metrics.recovered_letters", recovered)
     for _ in range(30):
         stage.minute()
     assert asked == []
@@ -265,7 +265,7 @@ def test_cloudwatch_is_asked_for_the_sum_of_the_pipeline_s_own_metric() -> None:
             "get_metric_data",
             {"MetricDataResults": [{"Values": [2.0, 3.0]}]},
             {
-                "MetricDataQueries": [{"Id": "recovered", "MetricStat": stat, "ReturnData": True}],
+                "MetricDataQueries": [{"Id": "figure", "MetricStat": stat}],
                 "StartTime": ANY,
                 "EndTime": ANY,
             },

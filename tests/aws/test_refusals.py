@@ -14,7 +14,7 @@ from botocore.parsers import ResponseParserError
 from botocore.response import StreamingBody
 
 from deadletter.aws.breaker import DynamoDBBreaker
-from deadletter.aws.consumer_function import LambdaConsumer
+from deadletter.aws.consumer_function import LambdaConsumer, LambdaDelivery
 from deadletter.aws.errors import refusal
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.aws.executions import StepFunctionsExecutions
@@ -22,10 +22,8 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.metrics import CloudWatchHeartbeats
-from deadletter.aws.queue import SqsQueue
-from deadletter.aws.queue_states import queue_state
-from deadletter.aws.replay_delivery import LambdaDelivery
-from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.objects import S3RunObjects
+from deadletter.aws.queue import SqsQueue, queue_state
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.run_start import LambdaRunStarter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.objects import S3RunObjects
 from deadletter.replay.objects import ObjectsUnavailable, StoredObject
 from tests.aws.backends import REGION, Aws
 

@@ -12,9 +12,8 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from deadletter.aws.replay_executions import StepFunctionsReplays
-from deadletter.aws.replay_plans import DynamoDBReplayPlans
-from deadletter.aws.replay_starts import DynamoDBReplayStarts
+from deadletter.aws.executions import StepFunctionsReplays
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayStarts
 from deadletter.replay.approval import ApprovalAnswer
 from deadletter.replay.machine import ReplayUnavailable
 from deadletter.replay.plan import DISCARD, ReplayPlan

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.replay_status import DynamoDBStatuses
+from deadletter.aws.run_letters import DynamoDBStatuses
 from deadletter.replay.progress import PartStatus
 from deadletter.replay.run import BadRunRow
 from tests.aws.backends import Aws

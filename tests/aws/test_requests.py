@@ -11,7 +11,7 @@ import pytest
 
 from deadletter.aws import replay_edits
 from deadletter.aws.clients import Clients
-from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.moving import answer_request

@@ -20,9 +20,8 @@ from deadletter.aws.edits import (
     edits,
     response,
 )
-from deadletter.aws.events import EventBus
-from deadletter.aws.registrations import FRESH, REMEMBERED, SsmPipelines
-from deadletter.aws.rule_events import EventBridgeRuleEvents
+from deadletter.aws.events import EventBridgeRuleEvents, EventBus
+from deadletter.aws.registration import FRESH, REMEMBERED, SsmPipelines
 from deadletter.rules.checker import (
     CheckedBatch,
     CheckUnavailable,

@@ -15,11 +15,11 @@ from botocore.stub import Stubber
 
 from deadletter.aws.clients import WatchClients
 from deadletter.aws.events import EventBus
-from deadletter.aws.queue_states import queue_state
-from deadletter.aws.rescue_start import start_rescue
-from deadletter.aws.rule_check_state import why_edits_are_late
+from deadletter.aws.metrics import oldest_message
+from deadletter.aws.queue import queue_state
+from deadletter.aws.run_start import start_rescue
+from deadletter.aws.shared_look import why_edits_are_late
 from deadletter.aws.waiting_room import DynamoDBLanes
-from deadletter.aws.watch_oldest_message import oldest_message
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.judging import watch_for
 from deadletter.aws.wiring.world import World

@@ -23,7 +23,7 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.registrations import SsmPipelines
+from deadletter.aws.registration import SsmPipelines
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore

@@ -32,12 +32,10 @@ from console.operations import aws, item, letter_walk
 from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.aws.replay_plans import DynamoDBReplayPlans
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_starts import DynamoDBReplayStarts
-from deadletter.aws.replay_status import DynamoDBStatuses
+from deadletter.aws.objects import S3RunObjects
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.replay_tickets import DynamoDBTickets
+from deadletter.aws.run_letters import DynamoDBStatuses
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.judging import router_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deadletter.aws.replay_delivery import LambdaDelivery
+from deadletter.aws.consumer_function import LambdaDelivery
 from deadletter.consumer import Permanent, Skip, consumer
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter

@@ -22,10 +22,8 @@ from deadletter.aws.dynamodb import stored
 from deadletter.aws.edits import DynamoDBBookVersions, DynamoDBVersionCounts
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.replay_plans import DynamoDBReplayPlans
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_starts import DynamoDBReplayStarts
-from deadletter.aws.stored_bodies import S3StoredBodies
+from deadletter.aws.objects import S3StoredBodies
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.judging import router_for

@@ -22,7 +22,7 @@ from botocore.session import get_session
 
 from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.dynamodb import worded
-from deadletter.aws.messages import SqsMessages
+from deadletter.aws.queue import SqsMessages
 from deadletter.aws.registration import NotRegistered, look_up
 from deadletter.aws.wiring import consuming as wiring
 from deadletter.aws.wiring.consuming import consumer_for

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pytest
 
-from deadletter.aws.stored_bodies import S3StoredBodies
+from deadletter.aws.objects import S3StoredBodies
 from deadletter.aws.wiring.moving import sweep_orphans
 from deadletter.contract import DAY, ROWS_KEPT, Mode, body_object
 from deadletter.redrive.orphans import StoredBody, delete_orphans

@@ -10,13 +10,11 @@ from typing import Any
 
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.objects import S3RunObjects
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.aws.replay_plans import DynamoDBReplayPlans
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_starts import DynamoDBReplayStarts
-from deadletter.aws.replay_status import DynamoDBStatuses
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.replay_tickets import DynamoDBTickets
+from deadletter.aws.run_letters import DynamoDBStatuses
 from deadletter.aws.wiring.stores import Stores
 from deadletter.contract import ROWS_KEPT, run_lane
 from deadletter.message import stamp as stamps

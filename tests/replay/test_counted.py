@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.aws import replay_starts
-from deadletter.aws.replay_counted import read_counted
-from deadletter.aws.replay_starts import DynamoDBReplayStarts, packed
+from deadletter.aws import replay_runs
+from deadletter.aws.replay_runs import DynamoDBReplayStarts, packed, read_counted
 from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import BadRunRow, RunsUnavailable
@@ -26,7 +25,7 @@ def test_what_was_counted_is_in_the_list_and_nothing_else(
     some: list[str], others: list[str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replay_starts, "MOST_COUNTED", 7)
+        patch.setattr(replay_runs, "MOST_COUNTED", 7)
         listed = CountedOrigins(list(packed(some)))
     assert len(listed) == len(set(some))
     assert all(origin in listed for origin in some)
@@ -55,7 +54,7 @@ def stored(origins: list[str] | None, counted: int | None = None) -> tuple[Any, 
 
 
 def test_the_list_is_read_as_the_command_line_stores_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_starts, "MOST_COUNTED", 7)
+    monkeypatch.setattr(replay_runs, "MOST_COUNTED", 7)
     origins = [f"m{number}" for number in range(100)]
     dynamodb, plan = stored(origins)
     counted = read_counted(dynamodb, LETTERS, "orders", plan)

@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 import pytest
 
+from deadletter.aws.consumer_function import LambdaDelivery, fates_in
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.replay_delivery import LambdaDelivery, fates_in
 from deadletter.contract import CAUSES, ROWS_KEPT
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import RecordsUnavailable

@@ -11,9 +11,8 @@ from unittest.mock import patch
 import pytest
 
 from deadletter.aws.errors import ignore
-from deadletter.aws.replay_objects import S3RunObjects, runs_with_objects
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_starts import DynamoDBReplayStarts
+from deadletter.aws.objects import S3RunObjects, runs_with_objects
+from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.aws.wiring.stores import Stores

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.objects import S3RunObjects
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.replay import freeze, manifest
 from deadletter.replay.freeze import Freeze, FreezeReport

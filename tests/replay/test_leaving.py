@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.objects import S3RunObjects
 from deadletter.contract import DISCARDED, PARKED_LANE, ROWS_KEPT
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp

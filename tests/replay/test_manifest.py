@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.objects import S3RunObjects
 from deadletter.replay.manifest import Manifest, ManifestIndex, index_from_text, part_name
 from deadletter.replay.names import Name, NotAName, to_lines
 from deadletter.replay.objects import ObjectsUnavailable

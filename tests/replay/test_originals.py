@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_starts import DynamoDBReplayStarts
+from deadletter.aws.objects import S3RunObjects
+from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.wiring.replaying import freeze_for
 from deadletter.aws.wiring.stores import Stores
 from deadletter.contract import Reason, originals_object

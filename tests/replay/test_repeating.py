@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from deadletter.aws.clients import ConsumerClients
+from deadletter.aws.objects import S3RunObjects
+from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.run_letters import DynamoDBPlacedLetters
-from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.contract import originals_object
 from deadletter.message.letter import MAX_BYTES, from_api, to_event

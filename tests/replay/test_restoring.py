@@ -11,10 +11,13 @@ from uuid import UUID
 
 import pytest
 
-from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.aws.replay_plans import DynamoDBReplayPlans
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_starts import DynamoDBReplayStarts, plan_partition
+from deadletter.aws.objects import S3RunObjects
+from deadletter.aws.replay_runs import (
+    DynamoDBReplayPlans,
+    DynamoDBReplayRuns,
+    DynamoDBReplayStarts,
+    plan_partition,
+)
 from deadletter.aws.replay_tickets import DynamoDBTickets, ticket_key
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import (

@@ -13,8 +13,8 @@ from unittest.mock import patch
 import pytest
 
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.aws.replay_starts import packed
+from deadletter.aws.objects import S3RunObjects
+from deadletter.aws.replay_runs import packed
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.contract import PARKED_LANE, Reason, dedicated_lane, lane_partition, run_lane

@@ -18,10 +18,6 @@ from botocore.exceptions import ClientError, ParamValidationError
 from deadletter.aws.clients import Clients, ConsumerClients, WatchClients
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.dynamodb import stored
-from deadletter.aws.endpoints import DynamoDBEndpoints
-from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.edits import (
     DynamoDBBookVersions,
     DynamoDBHistory,
@@ -30,6 +26,9 @@ from deadletter.aws.edits import (
     DynamoDBVersionCounts,
     edits,
 )
+from deadletter.aws.endpoints import DynamoDBEndpoints
+from deadletter.aws.objects import S3RunObjects
+from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.aws.wiring.judging import watch_for
 from deadletter.aws.wiring.moving import answer_request, redriver_for

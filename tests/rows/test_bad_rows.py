@@ -330,8 +330,6 @@ ELSEWHERE = frozenset(
         ("run_letters", "close"),
         # The tests of shared faults damage what it writes.
         *(("shared_look", "__call__"), ("shared_look", "_take")),
-        # It writes a row of the audit table, as each command does.
-        ("endpoint_edits", "keep"),
         # It writes the pace that the breaker writes.
         ("outcomes", "_set_pace"),
         # The tests of its store damage each part of what it writes.

@@ -9,12 +9,10 @@ from typing import Any
 from unittest.mock import patch
 
 from deadletter.aws import (
-    live_runs,
-    placed_letters,
-    replay_objects,
+    objects,
     replay_runs,
     replay_tickets,
-    returning_letters,
+    run_letters,
 )
 from deadletter.aws import waiting_room as room_adapter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
@@ -226,8 +224,8 @@ def _() -> Iterator[None]:
 
     with (
         patch.object(replay_tickets, "ticket_key", ticket_key),
-        patch.object(live_runs, "ticket_key", ticket_key),
-        patch.object(returning_letters, "ticket_key", ticket_key),
+        patch.object(replay_tickets, "ticket_key", ticket_key),
+        patch.object(run_letters, "ticket_key", ticket_key),
     ):
         yield
 
@@ -338,7 +336,7 @@ def _() -> Iterator[None]:
 
     with (
         replaced(originals.OriginalsOfBatch, "flush", flush),
-        replaced(replay_objects.S3RunObjects, "put", put),
+        replaced(objects.S3RunObjects, "put", put),
     ):
         yield
 
@@ -381,5 +379,5 @@ class Nowhere:
 
 @run_bug("a run takes letters after its end")
 def _() -> Iterator[None]:
-    with patch.object(placed_letters.DynamoDBPlacedLetters, "close", lambda self: None):
+    with patch.object(run_letters.DynamoDBPlacedLetters, "close", lambda self: None):
         yield

@@ -19,8 +19,7 @@ from unittest.mock import patch
 from deadletter.aws import replay_evidence
 from deadletter.aws import waiting_room as room_adapter
 from deadletter.aws.clients import Clients
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.replay_starts import DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.aws.wiring.world import World

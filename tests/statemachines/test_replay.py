@@ -20,7 +20,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
-from deadletter.aws.replay_executions import StepFunctionsReplays
+from deadletter.aws.executions import StepFunctionsReplays
 from deadletter.contract import DAY
 from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.care import START_SECONDS, STUCK_SECONDS, Care, RunsKeeper, is_stuck

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.dynamodb import stored
-from deadletter.aws.endpoints import DynamoDBEndpoints
-from deadletter.aws.secrets import SecretsManagerSecrets
+from deadletter.aws.endpoints import DynamoDBEndpoints, SecretsManagerSecrets
 from deadletter.webhook.dispatcher import Paused
 from deadletter.webhook.endpoint import Endpoint
 from deadletter.webhook.http import HttpResponse

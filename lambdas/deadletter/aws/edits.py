@@ -1,25 +1,32 @@
-"""Edits of the rules table: read from its stream; their verdicts are written onto the items."""
+"""Edits of rules and endpoints, as the streams of their tables show them, and what comes of them.
+
+Verdicts on rules are written onto their items, versions and counts into the letters table, and
+the history of both into the audit table.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable, plain
-from deadletter.aws.errors import Conflict, ours
+from deadletter.aws.errors import Conflict, Failed, ours
 from deadletter.aws.table import PARTITION, SORT, begins, parts, unchanged
 from deadletter.contract import (
     AUDIT,
     BOOK_ROW,
     CHANGES,
+    ENDPOINTS,
+    EVERY_PIPELINE,
     RULES,
     Partition,
     book_partition,
     rule_counts_key,
 )
 from deadletter.rules.checker import (
+    CheckedBatch,
     CheckUnavailable,
     RuleChange,
     RuleEdit,
@@ -29,6 +36,7 @@ from deadletter.rules.checker import (
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from deadletter.webhook.endpoint_edit import EndpointEdit
 
 LONGEST_SEQUENCE = 40
 """Digits of the longest sequence number, by the model of the DynamoDB Streams API."""
@@ -152,8 +160,8 @@ def _rule_of(counts_key: str) -> str:
     return counts_key.rpartition("#")[0]
 
 
-class DynamoDBHistory:
-    """The history of rules in the audit table. Each change is kept for `keep_seconds`."""
+class _History:
+    """A history in the audit table. Each change is kept for `keep_seconds`."""
 
     def __init__(
         self,
@@ -166,19 +174,91 @@ class DynamoDBHistory:
         self._clock = clock
         self._keep_seconds = keep_seconds
 
-    def keep(self, change: RuleChange) -> None:
+    def _put(
+        self, partition: str, time: str, change: RuleChange | EndpointEdit, **more: Any
+    ) -> None:
+        """Keep a change; keeping one twice keeps it once."""
         images = {"old": change.old, "new": change.new}
-        item = {
-            AUDIT.partition: f"{change.pipeline}#{change.rule_id}",
-            # Padded, because sequence numbers differ in length and are sorted as text.
-            AUDIT.sort: f"{change.at}#{change.sequence:0>{LONGEST_SEQUENCE}}",
-            "at": change.at,
-            CHANGES.partition: change.pipeline,
-            str(CHANGES.sort): int(datetime.fromisoformat(change.at).timestamp()),
-            "rule_id": change.rule_id,
-            "event_id": change.event_id,
-            "ttl": int(self._clock() + self._keep_seconds),
-            **{name: image for name, image in images.items() if image is not None},
-        }
+        self._table.put(
+            {
+                AUDIT.partition: partition,
+                # Padded, because sequence numbers differ in length and are sorted as text.
+                AUDIT.sort: f"{time}#{change.sequence:0>{LONGEST_SEQUENCE}}",
+                "event_id": change.event_id,
+                "ttl": int(self._clock() + self._keep_seconds),
+                **{name: image for name, image in images.items() if image is not None},
+                **more,
+            }
+        )
+
+
+class DynamoDBHistory(_History):
+    """The history of rules."""
+
+    def keep(self, change: RuleChange) -> None:
+        happened = int(datetime.fromisoformat(change.at).timestamp())
         with ours(CheckUnavailable):
-            self._table.put(item)
+            self._put(
+                f"{change.pipeline}#{change.rule_id}",
+                change.at,
+                change,
+                **{CHANGES.partition: change.pipeline, str(CHANGES.sort): happened},
+                at=change.at,
+                rule_id=change.rule_id,
+            )
+
+
+_OF_ENDPOINTS = "#endpoints"
+"""The partition of all of them: they are few, and no person may write here."""
+
+
+def endpoint_edits(records: Sequence[Mapping[str, Any]], secrets: str) -> Iterator[EndpointEdit]:
+    """The edits in an event of the stream, in order, but for mere pauses."""
+    # Endpoints are edited rarely.
+    from deadletter.webhook.endpoint_edit import EndpointEdit, edit_facts
+
+    for record in records:
+        change = record["dynamodb"]
+        keys = plain(change["Keys"])
+        old, new = (image(change.get(name)) for name in ("OldImage", "NewImage"))
+        if (facts := edit_facts(old, new, secrets)) is not None:
+            yield EndpointEdit(
+                tenant=keys[ENDPOINTS.partition],
+                endpoint=keys[ENDPOINTS.sort],
+                at=float(change["ApproximateCreationDateTime"]),
+                sequence=change["SequenceNumber"],
+                event_id=record["eventID"],
+                old=facts[0],
+                new=facts[1],
+            )
+
+
+class DynamoDBEndpointHistory(_History):
+    """The changes of endpoints. `secrets` is what the names of their secrets begin with."""
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        clock: Callable[[], float],
+        keep_seconds: float,
+        *,
+        secrets: str,
+    ) -> None:
+        super().__init__(client, table, clock, keep_seconds)
+        self._secrets = secrets
+
+    def keep(self, records: Sequence[Mapping[str, Any]]) -> CheckedBatch:
+        """Keep the edits in an event, in order."""
+        for edit in endpoint_edits(records, self._secrets):
+            try:
+                self._put(
+                    _OF_ENDPOINTS,
+                    f"{int(edit.at):011}",
+                    edit,
+                    **{CHANGES.partition: EVERY_PIPELINE, str(CHANGES.sort): int(edit.at)},
+                    endpoint=f"{edit.tenant}/{edit.endpoint}",
+                )
+            except Failed as error:
+                return CheckedBatch((), edit.sequence, str(error))
+        return CheckedBatch(())

@@ -1,20 +1,63 @@
-"""Outages in Step Functions: each is an execution of one state machine."""
+"""Executions in Step Functions: of outages and of replay runs, each by one state machine."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, member, ours, refusal
-from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, execution_name
+from deadletter.outage.executions import ExecutionsUnavailable, execution_name
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
+    from deadletter.replay.run import ReplayRun
 
-class StepFunctionsExecutions(OutageExecutions):
-    """Starts and lists the executions of one state machine for one pipeline.
+NOT_WAITING = ("TaskDoesNotExist", "TaskTimedOut", "InvalidToken")
+"""Errors of an answer to a task that waits no more."""
+
+Unavailable = Callable[[str], Exception]
+
+
+def start_replay(client: SFNClient, machine: str, run: ReplayRun, unavailable: Unavailable) -> None:
+    """Start the execution of a replay run, unless it was started before."""
+    _start(lambda: client, machine, run.execution, {"run": run.id}, unavailable)
+
+
+def _start(
+    client: Callable[[], Any],
+    machine: str,
+    name: str,
+    data: Mapping[str, Any],
+    unavailable: Unavailable,
+) -> None:
+    try:
+        client().start_execution(stateMachineArn=machine, name=name, input=json.dumps(data))
+    except AWS_ERRORS as error:
+        # The same start, answered late, typed twice, or of another process first: its name is
+        # taken for 90 days. If that execution has ended already, the next sweep sees it.
+        if code(error) != "ExecutionAlreadyExists":
+            raise unavailable(refusal(error, "states", machine.rpartition(":")[2])) from error
+
+
+def _running(client: Callable[[], Any], machine: str, unavailable: Unavailable) -> frozenset[str]:
+    """The names of the executions that have not ended."""
+    names: set[str] = set()
+    start: dict[str, Any] = {}
+    with ours(unavailable, "states", machine.rpartition(":")[2]):
+        while True:
+            answer = client().list_executions(
+                stateMachineArn=machine, statusFilter="RUNNING", maxResults=1_000, **start
+            )
+            names.update(execution["name"] for execution in member(answer, "executions"))
+            if not answer.get("nextToken"):
+                return frozenset(names)
+            start = {"nextToken": answer["nextToken"]}
+
+
+class StepFunctionsExecutions:
+    """The executions of one pipeline's outages.
 
     `client` makes the client, or returns the one that is made: most processes start none.
     """
@@ -22,10 +65,7 @@ class StepFunctionsExecutions(OutageExecutions):
     def __init__(
         self, client: Callable[[], SFNClient], state_machine_arn: str, pipeline: str
     ) -> None:
-        self._made: Callable[[], Any] = client
-        self._state_machine_arn = state_machine_arn
-        self._name = state_machine_arn.rpartition(":")[2]
-        self._pipeline = pipeline
+        self._client, self._machine, self._pipeline = client, state_machine_arn, pipeline
 
     def start(self, key: str, generation: int, restart: int) -> None:
         outage = {
@@ -34,32 +74,33 @@ class StepFunctionsExecutions(OutageExecutions):
             "generation": generation,
             "restart": restart,
         }
-        try:
-            client = self._made()
-            client.start_execution(
-                stateMachineArn=self._state_machine_arn,
-                name=execution_name(self._pipeline, key, generation, restart),
-                input=json.dumps(outage),
-            )
-        except AWS_ERRORS as error:
-            # Another process reported the same trip first. If its execution has ended already,
-            # the next sweep finds none running and starts the next restart number.
-            if code(error) != "ExecutionAlreadyExists":
-                raise ExecutionsUnavailable(refusal(error, "states", self._name)) from error
+        name = execution_name(self._pipeline, key, generation, restart)
+        _start(self._client, self._machine, name, outage, ExecutionsUnavailable)
 
     def running(self) -> frozenset[str]:
-        names: set[str] = set()
-        start: dict[str, Any] = {}
-        with ours(ExecutionsUnavailable, "states", self._name):
-            client = self._made()
-            while True:
-                answer = client.list_executions(
-                    stateMachineArn=self._state_machine_arn,
-                    statusFilter="RUNNING",
-                    maxResults=1_000,
-                    **start,
-                )
-                names.update(execution["name"] for execution in member(answer, "executions"))
-                if not answer.get("nextToken"):
-                    return frozenset(names)
-                start = {"nextToken": answer["nextToken"]}
+        return _running(self._client, self._machine, ExecutionsUnavailable)
+
+
+class StepFunctionsReplays:
+    """The executions of one pipeline's replay runs."""
+
+    def __init__(self, client: SFNClient, state_machine_arn: str) -> None:
+        # Only replay runs, and the watch, have the words of their steps.
+        from deadletter.replay.machine import ReplayUnavailable
+
+        self._client, self._machine = client, state_machine_arn
+        self._unavailable = ReplayUnavailable
+
+    def start(self, run: ReplayRun) -> None:
+        start_replay(self._client, self._machine, run, self._unavailable)
+
+    def running(self) -> frozenset[str]:
+        return _running(lambda: self._client, self._machine, self._unavailable)
+
+    def answer(self, token: str) -> None:
+        try:
+            self._client.send_task_success(taskToken=token, output="{}")
+        except AWS_ERRORS as error:
+            if code(error) not in NOT_WAITING:
+                name = self._machine.rpartition(":")[2]
+                raise self._unavailable(refusal(error, "states", name)) from error

@@ -1,4 +1,8 @@
-"""An SQS queue: letters received under a lock, sent in batches, deleted once confirmed."""
+"""SQS queues: letters received under a lock, sent in batches, deleted once confirmed.
+
+And what else is asked of a queue: its state, and its messages as the records of a Lambda event,
+for a consumer that polls itself.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from deadletter.aws.errors import (
 from deadletter.contract import MAIN_DLQ
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
-from deadletter.message.letter import MAX_BYTES, NotALetter, from_api, utf8
+from deadletter.message.letter import MAX_BYTES, NotALetter, from_api, to_event, utf8
 from deadletter.message.queue import (
     MAX_BATCH,
     Depth,
@@ -36,12 +40,16 @@ from deadletter.message.queue import (
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
+    from deadletter.watch.observation import QueueState
+
 _LONGEST_LOCK = 43_200  # seconds: SQS hides a message for 12 hours at most
 _DEPTH = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 )
+_STATE = (*_DEPTH, "CreatedTimestamp", "MessageRetentionPeriod")
+_WHOLE: Any = {"MessageSystemAttributeNames": ["All"], "MessageAttributeNames": ["All"]}
 _IN_FLIGHT_CODES = frozenset({"OverLimit", "AWS.SimpleQueueService.OverLimit"})
 
 MOST_DELETES = 4
@@ -101,8 +109,7 @@ class SqsQueue:
                 MaxNumberOfMessages=min(most, MAX_BATCH),
                 VisibilityTimeout=min(lock_seconds, _LONGEST_LOCK),
                 WaitTimeSeconds=wait_seconds,
-                MessageSystemAttributeNames=["All"],
-                MessageAttributeNames=["All"],
+                **_WHOLE,
             )
         except AWS_ERRORS as error:
             if code(error) in _IN_FLIGHT_CODES:
@@ -194,21 +201,7 @@ class SqsQueue:
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:
         """Hide messages, by receipt handle, for seconds from now; returns the failures' number."""
-        changed = 0
-        for batch in _batches(waits):
-            entries: list[Any] = [
-                {"Id": str(position), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
-                for position, (handle, seconds) in enumerate(batch)
-            ]
-            try:
-                answer = self._client.change_message_visibility_batch(
-                    QueueUrl=self._url, Entries=entries
-                )
-            except AWS_ERRORS as error:
-                self._note_refusal(self._refusal(error))
-                continue
-            changed += len(answer.get("Successful", []))
-        return len(waits) - changed
+        return _hide(self._client, self._url, waits, self._note_refusal)
 
     def max_receives(self) -> int | None:
         """Receives after which SQS moves a message to the DLQ, or None if it never does.
@@ -224,7 +217,7 @@ class SqsQueue:
             return Depth(*(int(member(counts, name)) for name in _DEPTH))
 
     def _refusal(self, error: AwsError) -> str:
-        return refusal(error, "sqs", self._url.rpartition("/")[2])
+        return _refusal(error, self._url)
 
     def _attributes(self, *names: str) -> dict[str, str]:
         requested: list[Any] = list(names)
@@ -270,3 +263,118 @@ def _md5(body: str) -> str:
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), MAX_BATCH):
         yield items[start : start + MAX_BATCH]
+
+
+def _refusal(error: AwsError, url: str) -> str:
+    return refusal(error, "sqs", url.rpartition("/")[2])
+
+
+def _hide(
+    client: SQSClient, url: str, waits: Sequence[tuple[str, int]], note: Callable[[str], None]
+) -> int:
+    changed = 0
+    for batch in _batches(waits):
+        entries: list[Any] = [
+            {"Id": str(position), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+            for position, (handle, seconds) in enumerate(batch)
+        ]
+        try:
+            answer = client.change_message_visibility_batch(QueueUrl=url, Entries=entries)
+        except AWS_ERRORS as error:
+            note(_refusal(error, url))
+            continue
+        changed += len(answer.get("Successful", []))
+    return len(waits) - changed
+
+
+def queue_state(client: SQSClient, url: str) -> QueueState:
+    """The state of the queue at `url`. Raises QueueUnavailable."""
+    # Only the watch asks.
+    from deadletter.watch.observation import QueueState
+
+    names: list[Any] = list(_STATE)
+    with ours(QueueUnavailable, "sqs", name := url.rpartition("/")[2]):
+        answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=names)
+        attributes: Any = member(answer, "Attributes")
+        texts = [member(attributes, attribute) for attribute in _STATE]
+    try:
+        visible, in_flight, delayed, created, retention = map(float, texts)
+    except ValueError as error:
+        raise QueueUnavailable(f"unreadable attributes of {name}") from error
+    depth = Depth(int(visible), int(in_flight), int(delayed))
+    return QueueState(depth=depth, created=created, retention=retention)
+
+
+class SqsMessages:
+    """The messages of one queue as records.
+
+    `receiving` waits longer for an answer than a receive waits for messages.
+    """
+
+    def __init__(self, client: SQSClient, receiving: SQSClient, url: str, arn: str) -> None:
+        self._client = client
+        self._receiving = receiving
+        self._url = url
+        self._arn = arn
+
+    def receive(self, most: int, *, hidden: int, wait: int) -> list[dict[str, Any]]:
+        # Only a consumer that polls itself has it.
+        from deadletter.processing.poller import SourceUnavailable
+
+        with ours(SourceUnavailable, "sqs", self._url.rpartition("/")[2]):
+            answer = self._receiving.receive_message(
+                QueueUrl=self._url,
+                MaxNumberOfMessages=most,
+                VisibilityTimeout=hidden,
+                WaitTimeSeconds=wait,
+                **_WHOLE,
+            )
+        return [record_of(message, self._arn) for message in answer.get("Messages", [])]
+
+    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
+        return _hide(self._client, self._url, waits, ignore)
+
+    def delete(self, handles: Sequence[str]) -> list[str]:
+        deleted: set[str] = set()
+        for batch in _batches(handles):
+            entries: list[Any] = [
+                {"Id": str(position), "ReceiptHandle": handle}
+                for position, handle in enumerate(batch)
+            ]
+            try:
+                answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
+            except AWS_ERRORS:
+                continue
+            deleted |= {batch[int(success["Id"])] for success in answer.get("Successful", [])}
+        return [handle for handle in handles if handle not in deleted]
+
+
+def record_of(message: Any, arn: str) -> dict[str, Any]:
+    """The record that Lambda would make of a received message.
+
+    One that is no letter keeps what the library reads of it: it fails, and comes back.
+    """
+    try:
+        letter = from_api(message)
+    except NotALetter:
+        return {
+            "messageId": message.get("MessageId"),
+            "receiptHandle": message.get("ReceiptHandle"),
+            "body": message.get("Body"),
+            "attributes": message.get("Attributes", {}),
+            "messageAttributes": None,
+            "eventSource": "aws:sqs",
+            "eventSourceARN": arn,
+        }
+    return to_event(letter, receipt_handle=message["ReceiptHandle"], source_arn=arn)
+
+
+def arn_of(client: SQSClient, url: str) -> str:
+    """The queue's ARN, from its URL (https://host/account/name) and the client's region.
+
+    Raises ValueError for another URL.
+    """
+    account, _, name = url.partition("://")[2].partition("/")[2].rpartition("/")
+    if not account or not name:
+        raise ValueError(f"queue_url is {url!r}; allowed: https://<host>/<account>/<queue>")
+    return f"arn:{client.meta.partition}:sqs:{client.meta.region_name}:{account}:{name}"

@@ -1,14 +1,24 @@
-"""The items of replay runs in DynamoDB, and the limiter in them: one conditional write each."""
+"""The rows of replay runs in DynamoDB: state and pace, plan and counted letters, approval.
+
+The limiter is in the row of the run: one conditional write each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import MALFORMED, Conflict, NoteRow, ignore, ours, row_name
+from deadletter.aws.errors import (
+    MALFORMED,
+    Conflict,
+    NoteRow,
+    ignore,
+    ours,
+    row_name,
+)
 from deadletter.aws.table import (
     PARTITION,
     SORT,
@@ -17,17 +27,33 @@ from deadletter.aws.table import (
     absent,
     at_least,
     at_most,
+    begins,
     differs,
     equals,
     every,
     one_of,
+    parts,
+    stored_number,
 )
 from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.limiter import Bid, BidAnswer, granted
-from deadletter.replay.run import SENDING, BadRun, ReplayRun, RunRefused, RunState, RunsUnavailable
+from deadletter.replay.plan import ReplayPlan, plan_from_text
+from deadletter.replay.run import (
+    SENDING,
+    BadRun,
+    ReplayRun,
+    RunRefused,
+    RunState,
+    RunsUnavailable,
+    bad_run_row,
+)
+from deadletter.settings.json_fields import BadSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from deadletter.replay.counted import CountedOrigins
 
 LARGEST_ITEM = 1_000
 """Bytes of a run's item at most: each grant writes it, and is billed by the KB."""
@@ -259,3 +285,165 @@ def _cut(text: str, most: int) -> str:
     """The text in at most so many bytes."""
     data = text.encode()
     return text if len(data) <= most else data[: most - 3].decode(errors="ignore") + "…"
+
+
+PLAN_ROW, APPROVAL_ROW = "plan", "approval"
+"""Sort keys of a run's plan, and of its approval."""
+
+COUNTED = "counted#"
+"""What the sort keys of the rows with counted letters begin with, beside the plan's."""
+
+MOST_COUNTED = 20_000
+"""Origins of one row: at 16 bytes each they stay below the 400 KB of an item."""
+
+
+def plan_partition(pipeline: str, run: str, *, discards: bool) -> str:
+    """The partition of a run's plan.
+
+    That of a run that throws letters away or brings them back is another one: who may only replay
+    letters can't write it, and no plan is believed that stands in the other's place.
+    """
+    return Partition.RUN.of(pipeline, run, "discard" if discards else "plan")
+
+
+def approval_key(pipeline: str, run: str) -> Key:
+    """The key of the row that a run's approval waits for: planners can't write it."""
+    return Partition.RUN.of(pipeline, run, "approval"), APPROVAL_ROW
+
+
+class DynamoDBReplayStarts:
+    """The plans of a pipeline's replay runs. Raises RunsUnavailable."""
+
+    def __init__(
+        self, client: DynamoDBClient, table: str, pipeline: str, clock: Callable[[], float]
+    ) -> None:
+        self._table = DynamoDBTable(client, table)
+        self._pipeline = pipeline
+        self._clock = clock
+
+    def store(self, plan: ReplayPlan, origins: Sequence[str] | None) -> None:
+        """Store a plan and the origins that a person saw counted (None: any that match).
+
+        Storing a plan twice has the effect of once: its text and its letters never change.
+        """
+        partition = plan_partition(self._pipeline, plan.run_id, discards=plan.is_for_discarders)
+        ttl = int(self._clock() + ROWS_KEPT)
+        rows: list[dict[str, Any]] = [{SORT: PLAN_ROW, "plan": plan.to_text()}]
+        if origins is not None:
+            rows += [
+                {SORT: f"{COUNTED}{number:06}", "keys": keys}
+                for number, keys in enumerate(packed(origins))
+            ]
+        with ours(RunsUnavailable):
+            for row in rows:
+                self._table.write_many(puts=[{PARTITION: partition, "ttl": ttl, **row}])
+
+    def approval_token(self, run: str) -> str | None:
+        """The token with which the run waits for an approval; None if it does not wait."""
+        key = approval_key(self._pipeline, run)
+        with ours(RunsUnavailable):
+            row = self._table.get_many([key]).get(key)
+        return str(row["token"]) if row and row.get("token") else None
+
+
+def packed(origins: Sequence[str]) -> Iterator[bytes]:
+    """The keys of these origins, each once, sorted over all rows; at most MOST_COUNTED a row."""
+    # The watch, which reads runs, does without.
+    from deadletter.redrive.journal import key_of
+
+    keys = sorted({key_of(origin) for origin in origins})
+    for part in parts(keys, MOST_COUNTED):
+        yield b"".join(part)
+
+
+def unpacked(keys: bytes) -> frozenset[bytes]:
+    """The keys in one row."""
+    from deadletter.redrive.journal import KEY_BYTES
+
+    return frozenset(keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES))
+
+
+class DynamoDBReplayPlans:
+    """The plans of one pipeline's runs."""
+
+    def __init__(
+        self, client: DynamoDBClient, table: str, pipeline: str, clock: Callable[[], float]
+    ) -> None:
+        self._table = DynamoDBTable(client, table)
+        self._pipeline = pipeline
+        self._clock = clock
+
+    def plan(self, run: str) -> ReplayPlan | None:
+        # IAM tells who may throw letters away by the partition: there, and only there, a plan may
+        # say so.
+        keys = {
+            discards: (plan_partition(self._pipeline, run, discards=discards), PLAN_ROW)
+            for discards in (False, True)
+        }
+        rows = self._rows(*keys.values())
+        for discards, key in keys.items():
+            if key not in rows:
+                continue
+            plan = self._plan(key, rows[key])
+            if plan.is_for_discarders is discards:
+                return plan
+        return None
+
+    def _plan(self, key: Key, row: Mapping[str, Any]) -> ReplayPlan:
+        try:
+            return plan_from_text(row["plan"])
+        except (BadSettings, *MALFORMED) as error:
+            raise bad_run_row(row_name(self._table.name, *key)) from error
+
+    def approval(self, run: str) -> RunApproval:
+        key = approval_key(self._pipeline, run)
+        row = self._rows(key).get(key, {})
+        approved, by, because = (row.get(name) for name in ("approved", "by", "because"))
+        answer = (
+            ApprovalAnswer(approved, str(by or ""), str(because or ""))
+            if isinstance(approved, bool)
+            else None
+        )
+        asked = row.get("asked")
+        return RunApproval(asked if isinstance(asked, bool) else None, answer)
+
+    def _rows(self, *keys: Key) -> Mapping[Key, Mapping[str, Any]]:
+        with ours(RunsUnavailable):
+            return self._table.get_many(keys)
+
+    def keep_asked(self, run: str, *, asked: bool) -> None:
+        # Of an earlier snapshot of the same plan an answer may be left, which is none to this one.
+        self._keep(run, {"asked": asked, "approved": None})
+
+    def keep_token(self, run: str, token: str) -> None:
+        self._keep(run, {"token": token})
+
+    def keep_answer(self, run: str, answer: ApprovalAnswer) -> None:
+        self._keep(run, {**asdict(answer), "at": stored_number(self._clock())})
+
+    def _keep(self, run: str, values: Mapping[str, Any]) -> None:
+        ttl = int(self._clock() + ROWS_KEPT)
+        with ours(RunsUnavailable):
+            self._table.change(approval_key(self._pipeline, run), {**values, "ttl": ttl})
+
+
+def read_counted(
+    client: DynamoDBClient, table: str, pipeline: str, plan: ReplayPlan
+) -> CountedOrigins:
+    """The letters that the person of a plan has seen counted.
+
+    Raises RunsUnavailable, also if some of the rows are missing: a list that is cut off would
+    leave letters out of the run that the person has seen.
+    """
+    from deadletter.replay.counted import CountedOrigins
+
+    partition = plan_partition(pipeline, plan.run_id, discards=plan.is_for_discarders)
+    try:
+        with ours(RunsUnavailable):
+            rows = DynamoDBTable(client, table).query(partition, begins(SORT, COUNTED))
+        counted = CountedOrigins([bytes(row["keys"]) for row in rows])
+    except MALFORMED as error:
+        raise bad_run_row(row_name(table, partition, f"{COUNTED}*")) from error
+    if len(counted) != plan.counted:
+        raise RunsUnavailable(f"{len(counted)} of {plan.counted} counted messages are on record")
+    return counted

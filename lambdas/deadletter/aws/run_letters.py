@@ -1,19 +1,25 @@
-"""Letters that a replay run puts into the waiting room in DynamoDB: made of originals, or back."""
+"""The letters of replay runs in DynamoDB: those that they put into the waiting room, made of
+originals or back, and what became of each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import ours
+from deadletter.aws.errors import MALFORMED, Conflict, ours, row_name
 from deadletter.aws.replay_tickets import facts_of, ticket_key
-from deadletter.aws.table import PARTITION, Change, Key, absent
+from deadletter.aws.table import PARTITION, SORT, Change, Key, absent, begins, equals
 from deadletter.contract import DAY, REPORT_DAYS, ROWS_KEPT, Partition, run_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
-from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.replay.ticket import Ticket
+from deadletter.redrive.waiting_room import SHARDS, RoomUnavailable
+from deadletter.replay.progress import DIGITS, PartStatus, StatusUnavailable, merged
+from deadletter.replay.run import bad_run_row
+from deadletter.replay.ticket import ReplayOutcome, Ticket
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -90,3 +96,133 @@ class DynamoDBPlacedLetters:
 
     def _restored(self, copy: str) -> Key:
         return (Partition.RUN.of(self._pipeline, self._run, "restored"), copy)
+
+
+class ReturningLetters:
+    """The tickets that some letters come back to, read consistently.
+
+    Raises what boto3 raises, and StillUnprocessed.
+    """
+
+    def __init__(self, table: DynamoDBTable, pipeline: str, orders: Sequence[Order]) -> None:
+        self._table = table
+        self._pipeline = pipeline
+        self._tickets: dict[Key, Mapping[str, Any]] = dict(
+            table.get_many([self._key(order) for order in orders]) if orders else {}
+        )
+
+    def is_back(self, order: Order) -> bool:
+        """Whether the ticket notes this copy: then the letter went in before."""
+        return self._ticket(order).get("returned") == order.copy
+
+    def is_awaited(self, order: Order) -> bool:
+        """Whether the run waits for the outcome of the life that has ended."""
+        ticket = self._ticket(order)
+        is_sent = ticket.get("fate") == ReplayOutcome.SENT and "returned" not in ticket
+        return is_sent and ticket.get("shard") in range(SHARDS)
+
+    def in_its_shard(self, order: Order) -> Order:
+        """The order, into the shard of the manifest that the letter came from."""
+        shard = int(self._ticket(order)["shard"])
+        return replace(order, decision=replace(order.hold, shard=shard))
+
+    def noted(self, order: Order, place: Key) -> Change:
+        """The change of the ticket that notes the letter's copy and its place."""
+        return Change(
+            self._key(order),
+            {"returned": order.copy, "returned_place": json.dumps(place)},
+            equals("fate", str(ReplayOutcome.SENT)) & absent("returned"),
+        )
+
+    def note(self, order: Order) -> None:
+        """Keep in mind that the ticket is noted: two copies of one life cannot both come back."""
+        self._tickets[self._key(order)] = {**self._ticket(order), "returned": order.copy}
+
+    def read_again(self, order: Order) -> None:
+        """Read the ticket once more: the answer to our own write may have been lost."""
+        key = self._key(order)
+        self._tickets[key] = self._table.get_many([key]).get(key, {})
+
+    def _ticket(self, order: Order) -> Mapping[str, Any]:
+        return self._tickets.get(self._key(order), {})
+
+    def _key(self, order: Order) -> Key:
+        stamp = order.stamp
+        return ticket_key(self._pipeline, str(stamp.run), stamp.origin, str(stamp.ticket))
+
+
+_MOST_CONFLICTS = 5
+"""Tries to write a row that another process writes at the same time."""
+
+_DIGITS = frozenset(DIGITS)
+_OF_LETTERS = ("outcomes", "returns", "late")
+"""The attributes of a row with a character for each letter."""
+
+_OUTCOMES = frozenset(ReplayOutcome)
+
+
+class DynamoDBStatuses:
+    """The rows of one run. The sort key is `<shard>#<part in six digits>`."""
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        *,
+        pipeline: str,
+        run: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._table = DynamoDBTable(client, table)
+        self._partition = Partition.RUN.of(pipeline, run, "status")
+        self._clock = clock
+
+    def read(self, shard: int) -> Mapping[int, PartStatus]:
+        with ours(StatusUnavailable):
+            items = self._table.query(self._partition, begins(SORT, f"{shard}#"))
+        return dict(map(self._part, items))
+
+    def _part(self, item: Mapping[str, Any]) -> tuple[int, PartStatus]:
+        """The number of a row's part, and its status. Raises BadRunRow."""
+        try:
+            outcomes, returns = item["outcomes"], item["returns"]
+            status = PartStatus(outcomes, returns, item.get("late", ""))
+            is_known = _OUTCOMES.issuperset(outcomes) and _DIGITS.issuperset(
+                f"{returns}{status.late}"
+            )
+            if not is_known or int(item["v"]) < 1:
+                raise ValueError("no outcomes of messages")
+            return int(item[SORT].rpartition("#")[2]), status
+        except MALFORMED as error:
+            name = row_name(self._table.name, self._partition, item[SORT])
+            raise bad_run_row(name) from error
+
+    def write(self, shard: int, parts: Mapping[int, PartStatus]) -> None:
+        for part, status in parts.items():
+            with ours(StatusUnavailable):
+                self._write((self._partition, f"{shard}#{part:06d}"), status)
+
+    def _write(self, key: Key, status: PartStatus) -> None:
+        #  row v4 ──a reads 4, writes 5──► 5
+        #           └─ b has read 4 too: its write is refused, it reads 5 and merges again
+        for _ in range(_MOST_CONFLICTS):
+            row = self._table.get_many([key]).get(key, {})
+            stored = self._part(row)[1] if row else PartStatus()
+            version, after = int(row.get("v", 0)), merged(stored, status)
+            if row and after == stored:
+                return
+            try:
+                self._table.put(
+                    {
+                        PARTITION: key[0],
+                        SORT: key[1],
+                        **{name: getattr(after, name) for name in _OF_LETTERS},
+                        "v": version + 1,
+                        "ttl": int(self._clock() + ROWS_KEPT),
+                    },
+                    equals("v", version) if version else absent("v"),
+                )
+            except Conflict:
+                continue
+            return
+        raise StatusUnavailable("a status row of the run changes too often at once")

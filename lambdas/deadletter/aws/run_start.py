@@ -1,4 +1,4 @@
-"""Starts further runs of the redriver's function beside the present one."""
+"""Starts further runs of the redriver's function."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import ours
 from deadletter.message.letter import compact_json
-from deadletter.redrive.shards import RunNotStarted
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
 
 class LambdaRunStarter:
-    """Invokes the redriver's function asynchronously.
+    """Invokes the redriver's function asynchronously, for runs beside the present one.
 
     `client` makes the client: most runs start no other one and need none.
     """
@@ -24,7 +23,22 @@ class LambdaRunStarter:
         self._function = function
 
     def start(self, event: Mapping[str, Any]) -> None:
+        from deadletter.redrive.shards import RunNotStarted
+
         with ours(RunNotStarted, "lambda", self._function):
-            self._client().invoke(
-                FunctionName=self._function, InvocationType="Event", Payload=compact_json(event)
-            )
+            _start(self._client(), self._function, event)
+
+
+def start_rescue(client: LambdaClient, function: str, source: str) -> None:
+    """Start a run that moves everything out of `source`; its end is not waited for.
+
+    Raises RescueUnavailable.
+    """
+    from deadletter.watch.watch import RescueUnavailable
+
+    with ours(RescueUnavailable, "lambda", function):
+        _start(client, function, {"source": source, "rescue": True})
+
+
+def _start(client: LambdaClient, function: str, event: Mapping[str, Any]) -> None:
+    client.invoke(FunctionName=function, InvocationType="Event", Payload=compact_json(event))

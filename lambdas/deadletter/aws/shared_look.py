@@ -7,11 +7,10 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import Conflict, ours
-from deadletter.aws.queue_states import queue_state
-from deadletter.aws.rule_check_state import why_edits_are_late
+from deadletter.aws.errors import Conflict, member, ours
+from deadletter.aws.queue import queue_state
 from deadletter.aws.table import absent, at_least, at_most, is_number, stored_number
-from deadletter.contract import SHARED_ROW, Partition
+from deadletter.contract import SHARED_ROW, Partition, rule_checker, rules_table
 from deadletter.message.queue import QueueUnavailable
 from deadletter.watch.shared_look import MAPPING_EVERY, TURN, SharedLook
 from deadletter.watch.watch import RuleCheckUnavailable
@@ -106,3 +105,29 @@ def _stored(look: SharedLook) -> dict[str, Any]:
         name: value if isinstance(value, str | int) else stored_number(value)
         for name, value in asdict(look).items()
     }
+
+
+_READS = frozenset({"Enabled", "Enabling", "Creating", "Updating"})
+_FAILED = ("PROBLEM", "FAILED")
+"""What Lambda's word on the last batch of a stream begins with if the function failed."""
+
+
+def why_edits_are_late(client: LambdaClient, app: str) -> str:
+    """Why routers learn of an edit only with their next look; empty if they learn at once.
+
+    Lambda knows the state of what feeds the checker. Raises RuleCheckUnavailable.
+    """
+    # The same function keeps the edits of endpoints: no router waits for these.
+    function, rules = rule_checker(app), f":table/{rules_table(app)}/"
+    with ours(RuleCheckUnavailable, "lambda", function):
+        answer = client.list_event_source_mappings(FunctionName=function)
+        fed = member(answer, "EventSourceMappings")
+    mappings = [each for each in fed if rules in each["EventSourceArn"]]
+    if not mappings:
+        return f"no event source mapping feeds {function}"
+    for mapping in mappings:
+        if mapping["State"] not in _READS:
+            return f"the event source mapping of {function} is {mapping['State']}"
+        if mapping.get("LastProcessingResult", "").startswith(_FAILED):
+            return f"{function} failed at its last batch of edits"
+    return ""

@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
-    from deadletter.aws.returning_letters import ReturningLetters
+    from deadletter.aws.run_letters import ReturningLetters
 
 # Without permission to list the bucket, S3 answers AccessDenied for a missing key.
 _GONE = frozenset({"NoSuchKey", "AccessDenied"})
@@ -473,7 +473,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _returning(self, orders: Sequence[Order]) -> ReturningLetters:
         # Few letters come back to a run: a cold start does without.
-        from deadletter.aws.returning_letters import ReturningLetters
+        from deadletter.aws.run_letters import ReturningLetters
 
         returning = [order for order in orders if _is_return(order)]
         with ours(RoomUnavailable):

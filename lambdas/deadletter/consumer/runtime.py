@@ -158,7 +158,7 @@ def runtime_from(value: str | None) -> Runtime:
 def _source(url: str) -> Source:
     # For consumers that poll; a Lambda function does not.
     from deadletter.aws.consumer_clients import polling
-    from deadletter.aws.messages import SqsMessages, arn_of
+    from deadletter.aws.queue import SqsMessages, arn_of
 
     client = consumer_clients().sqs
     return SqsMessages(client, polling(), url, arn_of(client, url))

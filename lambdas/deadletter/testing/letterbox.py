@@ -14,7 +14,7 @@ from typing import Any
 from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.messages import SqsMessages
+from deadletter.aws.queue import SqsMessages
 from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.consumer import poll

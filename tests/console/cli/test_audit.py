@@ -16,8 +16,7 @@ from console.cli import command
 from console.cli.exit import Exit
 from console.operations import audit_trail, item
 from console.operations.session import Session
-from deadletter.aws.edits import DynamoDBHistory
-from deadletter.aws.endpoint_edits import DynamoDBEndpointHistory
+from deadletter.aws.edits import DynamoDBEndpointHistory, DynamoDBHistory
 from deadletter.rules.checker import RuleChange
 from tests.console.command_lines import parse
 

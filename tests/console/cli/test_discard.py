@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
-from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.aws.replay_starts import unpacked
+from deadletter.aws.objects import S3RunObjects
+from deadletter.aws.replay_runs import unpacked
 from deadletter.circuit.state import State
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp

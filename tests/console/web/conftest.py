@@ -23,7 +23,7 @@ from console.operations.audit_lines import BY_PAGE
 from console.operations.session import Session
 from console.web.guard import Asgi, PageGuard
 from console.web.server import page_of
-from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.objects import S3RunObjects
 from deadletter.circuit.state import State
 from deadletter.failure.failure import Blame
 from deadletter.failure.ledger import AboutLetter

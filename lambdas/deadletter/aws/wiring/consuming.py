@@ -132,8 +132,7 @@ def dispatcher_for(
 ) -> Dispatcher:
     """The webhook dispatcher: sends a pipeline's messages to the registered endpoints."""
     from deadletter.aws.clients import secretsmanager
-    from deadletter.aws.endpoints import DynamoDBEndpoints
-    from deadletter.aws.secrets import SecretsManagerSecrets
+    from deadletter.aws.endpoints import DynamoDBEndpoints, SecretsManagerSecrets
     from deadletter.webhook.connections import KeptConnections
     from deadletter.webhook.dispatcher import Dispatcher
     from deadletter.webhook.http import HttpsClient

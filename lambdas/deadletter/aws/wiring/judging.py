@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         RouterClients,
         WatchClients,
     )
-    from deadletter.aws.endpoint_edits import DynamoDBEndpointHistory
+    from deadletter.aws.edits import DynamoDBEndpointHistory
     from deadletter.aws.events import EventBus
     from deadletter.aws.stack_request import Put, StackRequest
     from deadletter.aws.wiring.stores import CountMetric, Stores
@@ -58,7 +58,7 @@ def router_for(
 ) -> DirectRouter:
     """The router of a pipeline, on the tables of `resources`."""
     from deadletter.aws.errors import BadRows
-    from deadletter.aws.live_runs import DynamoDBLiveRuns
+    from deadletter.aws.replay_tickets import DynamoDBLiveRuns
     from deadletter.aws.rules import DynamoDBRules
     from deadletter.aws.wiring.stores import Stores
     from deadletter.routing.direct_router import DirectRouter
@@ -110,8 +110,6 @@ def is_of_endpoints(records: Sequence[Mapping[str, Any]]) -> bool:
 
 def rule_checker_for(resources: Resources, clients: CheckClients, world: World) -> RuleChecker:
     """The app's rule checker, on the tables and registrations of `resources`."""
-    from deadletter.aws.events import EventBus
-    from deadletter.aws.registrations import SsmPipelines
     from deadletter.aws.edits import (
         DynamoDBBookVersions,
         DynamoDBHistory,
@@ -119,7 +117,8 @@ def rule_checker_for(resources: Resources, clients: CheckClients, world: World) 
         DynamoDBVerdicts,
         DynamoDBVersionCounts,
     )
-    from deadletter.aws.rule_events import EventBridgeRuleEvents
+    from deadletter.aws.events import EventBridgeRuleEvents, EventBus
+    from deadletter.aws.registration import SsmPipelines
     from deadletter.rules.checker import RuleChecker
 
     return RuleChecker(
@@ -141,7 +140,7 @@ def endpoint_history_for(
 ) -> DynamoDBEndpointHistory:
     """The history of the app's endpoints, in the audit table of `resources`."""
     # Edits of endpoints are rare: a cold start for a rule does without.
-    from deadletter.aws.endpoint_edits import DynamoDBEndpointHistory
+    from deadletter.aws.edits import DynamoDBEndpointHistory
 
     return DynamoDBEndpointHistory(
         clients.dynamodb,
@@ -194,11 +193,11 @@ def watch_for(
 ) -> Watch:
     """The watch of a pipeline, for all its minutes."""
     from deadletter.aws.events import EventBus
-    from deadletter.aws.queue_states import queue_state
-    from deadletter.aws.rescue_start import start_rescue
+    from deadletter.aws.metrics import oldest_message
+    from deadletter.aws.queue import queue_state
+    from deadletter.aws.run_start import start_rescue
     from deadletter.aws.shared_look import AppLook
     from deadletter.aws.waiting_room import DynamoDBLanes
-    from deadletter.aws.watch_oldest_message import oldest_message
     from deadletter.aws.wiring.stores import Stores
     from deadletter.outage.reconciler import Reconciler
     from deadletter.replay.care import RunsKeeper
@@ -303,7 +302,7 @@ def _newsroom(
 ) -> Newsroom:
     """Announces what the watch sees."""
     from deadletter.aws.cause_entries import DynamoDBCauseEntries
-    from deadletter.aws.recovered_letters import recovered_letters
+    from deadletter.aws.metrics import recovered_letters
     from deadletter.watch.newsroom import Newsroom
 
     app, pipeline = stores.resources.app, stores.pipeline

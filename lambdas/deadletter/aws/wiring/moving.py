@@ -180,7 +180,7 @@ def sweep_orphans(
     # One minute of the day, which follows from the name: not the same for all pipelines.
     if (world.clock() - crc32(pipeline.name.encode()) % DAY) % DAY >= MINUTE:
         return None
-    from deadletter.aws.stored_bodies import S3StoredBodies
+    from deadletter.aws.objects import S3StoredBodies
     from deadletter.redrive.orphans import OrphansUnavailable, delete_orphans
 
     bodies = S3StoredBodies(

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.clients import Clients, brief_events, consumer_call, stepfunctions
 from deadletter.aws.clients import clients as clients
 from deadletter.aws.clients import renew_connections as renew_connections
+from deadletter.aws.consumer_function import LambdaDelivery
 from deadletter.aws.errors import NoteRow, ignore
 from deadletter.aws.events import EventBus
-from deadletter.aws.replay_counted import read_counted
-from deadletter.aws.replay_delivery import LambdaDelivery
 from deadletter.aws.replay_evidence import Surroundings
-from deadletter.aws.replay_plans import DynamoDBReplayPlans
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, read_counted
 from deadletter.aws.wiring.moving import ANSWER_MARGIN, redriver_setup_for
 from deadletter.aws.wiring.stores import CountMetric, Stores
 from deadletter.aws.wiring.world import World, in_threads

@@ -30,17 +30,15 @@ if TYPE_CHECKING:
     from deadletter.aws.causes import DynamoDBCauses
     from deadletter.aws.collisions import DynamoDBCollisions
     from deadletter.aws.events import EventBus
-    from deadletter.aws.executions import StepFunctionsExecutions
+    from deadletter.aws.executions import StepFunctionsExecutions, StepFunctionsReplays
     from deadletter.aws.journal import DynamoDBJournal
     from deadletter.aws.ledger import DynamoDBLedger
+    from deadletter.aws.objects import S3RunObjects
     from deadletter.aws.outcomes import DynamoDBOutcomes
-    from deadletter.aws.run_letters import DynamoDBPlacedLetters
     from deadletter.aws.queue import SqsQueue
-    from deadletter.aws.replay_executions import StepFunctionsReplays
-    from deadletter.aws.replay_objects import S3RunObjects
     from deadletter.aws.replay_runs import DynamoDBReplayRuns
-    from deadletter.aws.replay_status import DynamoDBStatuses
     from deadletter.aws.replay_tickets import DynamoDBTickets
+    from deadletter.aws.run_letters import DynamoDBPlacedLetters, DynamoDBStatuses
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
     from deadletter.aws.watch_store import DynamoDBWatchStore
     from deadletter.message.queue import Queue
@@ -210,7 +208,7 @@ class Stores:
         return DynamoDBReplayRuns(*self.letters_table, self.world.clock)
 
     def statuses(self, run: str) -> DynamoDBStatuses:
-        from deadletter.aws.replay_status import DynamoDBStatuses
+        from deadletter.aws.run_letters import DynamoDBStatuses
 
         client, table, pipeline = self.letters_table
         return DynamoDBStatuses(client, table, pipeline=pipeline, run=run, clock=self.world.clock)
@@ -239,7 +237,7 @@ class Stores:
 
     def objects(self, run: str, folder: Callable[..., str] = run_object) -> S3RunObjects:
         """The objects of one run: pages, manifest and report."""
-        from deadletter.aws.replay_objects import S3RunObjects
+        from deadletter.aws.objects import S3RunObjects
 
         bucket = self.resources.letters_bucket
         return S3RunObjects(self.clients.s3, bucket, self.pipeline.name, run, folder)
@@ -250,13 +248,13 @@ class Stores:
 
     def folders(self, folder: Callable[..., str] = run_object) -> Iterator[str]:
         """The runs that have objects."""
-        from deadletter.aws.replay_objects import runs_with_objects
+        from deadletter.aws.objects import runs_with_objects
 
         bucket = self.resources.letters_bucket
         return runs_with_objects(self.clients.s3, bucket, self.pipeline.name, folder)
 
     def replays(self, client: SFNClient) -> StepFunctionsReplays:
-        from deadletter.aws.replay_executions import StepFunctionsReplays
+        from deadletter.aws.executions import StepFunctionsReplays
 
         return StepFunctionsReplays(client, self.resources.replay_machine)
 
@@ -352,7 +350,7 @@ class Stores:
 
     def circuit_announcer(self, client: EventBridgeClient) -> CircuitAnnouncer:
         """Announces changed circuits on EventBridge and by metrics."""
-        from deadletter.aws.circuit_events import EventBridgeCircuitEvents
+        from deadletter.aws.events import EventBridgeCircuitEvents
         from deadletter.outage.execution_step import CircuitAnnouncer
 
         name, count = self.pipeline.name, self.count_metric

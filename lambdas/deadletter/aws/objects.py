@@ -1,15 +1,19 @@
-"""The objects of one replay run in S3."""
+"""What is in S3: the objects of replay runs, and the bodies of waiting letters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, code, member, ours, refusal
-from deadletter.contract import run_object
+from deadletter.aws.own_rows import NO_GROUP
+from deadletter.contract import EDITED, Partition, body_object, run_object
+from deadletter.redrive.orphans import OrphansUnavailable, StoredBody
 from deadletter.replay.objects import ObjectsUnavailable, StoredObject
 
 if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
 
@@ -65,8 +69,7 @@ class S3RunObjects:
         with ours(ObjectsUnavailable, "s3", self._bucket):
             return tuple(
                 StoredObject(entry["Key"].removeprefix(self._folder), entry["Size"])
-                for answer in self._pages(self._key(folder))
-                for entry in answer.get("Contents", [])
+                for entry in _listed(self._s3, self._bucket, self._key(folder))
             )
 
     def delete(self, names: Sequence[str]) -> None:
@@ -74,15 +77,6 @@ class S3RunObjects:
             # One by one: a batch needs a checksum of its own, and there are few of them.
             for name in names:
                 self._s3.delete_object(Bucket=self._bucket, Key=self._key(name))
-
-    def _pages(self, prefix: str) -> Iterator[Any]:
-        after: Any = {}
-        while True:
-            answer = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **after)
-            yield answer
-            if not answer.get("IsTruncated"):
-                return
-            after = {"ContinuationToken": answer["NextContinuationToken"]}
 
     def _key(self, name: str) -> str:
         return f"{self._folder}{name}"
@@ -106,3 +100,53 @@ def runs_with_objects(
         yield run
         # Behind all names of this run: 0 follows the slash.
         after = f"{folder}{run}0"
+
+
+def _listed(s3: S3Client, bucket: str, prefix: str) -> Iterator[Any]:
+    """All objects whose names begin so."""
+    after: Any = {}
+    while True:
+        answer = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, **after)
+        yield from answer.get("Contents", [])
+        if not answer.get("IsTruncated"):
+            return
+        after = {"ContinuationToken": answer["NextContinuationToken"]}
+
+
+class S3StoredBodies:
+    """The bodies of one pipeline that is not FIFO: there an item's key has the group in it."""
+
+    def __init__(
+        self, dynamodb: DynamoDBClient, table: str, s3: S3Client, bucket: str, pipeline: str
+    ) -> None:
+        self._table = DynamoDBTable(dynamodb, table)
+        self._s3 = s3
+        self._bucket = bucket
+        self._pipeline = pipeline
+        self._folder = body_object(pipeline, "")
+
+    def all(self) -> Iterator[StoredBody]:
+        with ours(OrphansUnavailable, "s3", self._bucket):
+            for entry in _listed(self._s3, self._bucket, self._folder):
+                name = entry["Key"]
+                yield StoredBody(name, self._copy_in(name), entry["LastModified"].timestamp())
+
+    def named(self, bodies: Sequence[StoredBody]) -> Collection[str]:
+        keys = {(Partition.LETTER.of(self._pipeline, body.copy), NO_GROUP) for body in bodies}
+        with ours(OrphansUnavailable):
+            items = self._table.get_many(sorted(keys))
+        return {
+            str(item[name])
+            for item in items.values()
+            for name in ("object", "edit_object")
+            if name in item
+        }
+
+    def delete(self, name: str) -> None:
+        with ours(OrphansUnavailable, "s3", self._bucket):
+            self._s3.delete_object(Bucket=self._bucket, Key=name)
+
+    def _copy_in(self, name: str) -> str:
+        """The copy in a name: `waiting/<pipeline>/<copy>`, or `<copy>.<ms>.edit` of an edit."""
+        file = name.removeprefix(self._folder)
+        return file.split(".")[0] if file.endswith(EDITED) else file
