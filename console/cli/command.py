@@ -48,7 +48,9 @@ AppName = Annotated[
         "--app", metavar="NAME", help=f"Name of the app; else DLQ_APP, else {DEFAULT_APP}."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; docs/cli.md lists its keys.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON; docs/answers.schema.json describes it.")
+]
 AsLines = Annotated[
     bool,
     typer.Option("--jsonl", help="Print JSON lines: each row of the answer's first list, or it."),

@@ -64,7 +64,7 @@ _ENVIRONMENT = (
     ("NO_COLOR", "if set, no colour and no other styling"),
 )
 _JSON = (
-    ("--json", "the answer; docs/cli.md lists its keys"),
+    ("--json", "the answer; docs/answers.schema.json describes it"),
     ("--jsonl", "the rows of the answer's first list, one a line; what --query chose, likewise"),
     ("--query", "a JMESPath expression over the answer; it implies --json"),
     ("schema", f"{SCHEMA}, the version of all answers; keys are only added to it"),

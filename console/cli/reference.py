@@ -1,98 +1,107 @@
-"""Writes docs/cli.md from the commands: `python -m console.cli.reference > docs/cli.md`."""
+"""Writes docs/commands.md and docs/answers.schema.json: `python -m console.cli.reference`."""
 
 from __future__ import annotations
 
-import sys
+import json
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
-from ..operations.answer import Answer
-from .command import SHARED_TITLE
-from .main import app
+from ..operations.verbs import Planned
+from .main import COMMANDS, app
+from .output import SCHEMA
+from .policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+ANSWERS = PAGE.parent / "answers.schema.json"
 
 # Columns of a help page: the smallest terminal in use.
 _WIDTH = 80
 
 _INTRODUCTION = """\
-# The `dlq` command line
+# The commands
 
-This page is generated from the `--help` of the commands:
-`python -m console.cli.reference > docs/cli.md`.
+`make docs` writes this page. `dlq COMMAND --help` prints a command's options and examples;
+`dlq help` prints what holds for all: words, exit statuses, variables of the environment, JSON,
+policies.
 
-`dlq` finds the app by the SSM parameters below `/<app>/`, which the stacks write. It never
-moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`, and:
+`dlq` finds the app by the SSM parameters below `/<app>/`, which the stacks write. It never moves
+or deletes a message itself. The options of every command may stand before or after its name, and
+`--pipeline` where a command is about pipelines.
+
+`--json` prints the answer; [answers.schema.json](answers.schema.json) is the JSON Schema of every
+answer. `schema` is the version of all answers: keys are only added, and if one ever changes its
+meaning, that number grows. `--jsonl` prints the rows of the answer's first list, one a line. Times
+are ISO 8601 in UTC, durations are seconds, sizes are bytes.
+
+Policies are the app's managed ones. What a command takes beside `DlqReader` is for bodies, or to
+change something; [each policy's permissions](security.md#what-each-role-can-do).
+
+| command | what it does | policies |
+|---|---|---|
+"""
+
+_WITHOUT_APP = """
+## Without an app
+
+The app's policies are about the app alone: what follows takes permissions of your own.
 
 | command | permissions |
 |---|---|
-| `status` | `sqs:GetQueueAttributes`, `dynamodb:GetItem`, `dynamodb:BatchGetItem`, \
-`dynamodb:Query`, \
-`cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms`; with `--flow` those of `circuit list` \
-and `rules list` too |
-| `show` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `sqs:GetQueueAttributes`, \
-`cloudwatch:DescribeAlarms`; for bodies in S3: `s3:GetObject`, `s3:ListBucket`; with `--look`: \
-`sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `lambda:InvokeFunction` of the router; with \
-`--logs`: `lambda:GetFunctionConfiguration`, `logs:StartQuery`, `logs:GetQueryResults`, \
-`logs:StopQuery` |
-| `groups` | `dynamodb:Query` of the table and its indexes, `dynamodb:BatchGetItem`, \
-`sqs:GetQueueAttributes`; with `--look`: `sqs:ReceiveMessage`, \
-`sqs:ChangeMessageVisibility`; at a queue of no app: `sqs:GetQueueUrl` |
-| `init` | `sqs:ListQueues`, `sqs:GetQueueAttributes`, `cloudwatch:GetMetricData`; to add: \
-`lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration`; not \
-`ssm:GetParametersByPath` |
-| `doctor` | `sqs:GetQueueAttributes`, `sqs:GetQueueUrl`, `sqs:ListDeadLetterSourceQueues`, \
-`lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration`, `lambda:ListFunctions`, \
-`lambda:ListFunctionEventInvokeConfigs`, `cloudwatch:DescribeAlarms`, `sns:ListSubscriptions`, \
-`sns:GetSubscriptionAttributes`, `events:ListRules`, `events:ListTargetsByRule`, \
-`kms:DescribeKey`, `kms:GetKeyPolicy`, `lambda:ListTags`; with an app `dynamodb:BatchGetItem` and \
-`dynamodb:Query` too; what is refused is named, and the rest is checked. With `--removal` those \
-of `status` and `circuit list`; with `--send-page` `sns:Publish` and \
-`sns:ListSubscriptionsByTopic` |
-| `list` | `dynamodb:Query`, `dynamodb:BatchGetItem`, `sqs:GetQueueAttributes`; with `--look`: \
-`sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`; for bodies and runs: `s3:GetObject`, \
-`s3:ListBucket`; at a queue of no app: `sqs:GetQueueUrl`, and not `ssm:GetParametersByPath` |
-| `retry`, `discard`, `restore`, `forget` | to plan: those of `list --look`, \
-`lambda:InvokeFunction` of the router, `lambda:GetFunctionConfiguration`, \
-`cloudwatch:GetMetricStatistics`; to start: `dynamodb:PutItem`, `dynamodb:BatchWriteItem`, \
-`states:StartExecution`; with `--auto`: `lambda:InvokeFunction` of the redriver function; to edit: \
-`s3:PutObject` |
-| `run` | `dynamodb:Query`, `states:ListExecutions`; to steer: `dynamodb:UpdateItem`, \
-`states:SendTaskSuccess` |
-| `circuit` | `dynamodb:BatchGetItem`, `dynamodb:Query`; to change: `dynamodb:UpdateItem`, \
-and `dynamodb:PutItem` for a malformed record |
-| `endpoint` | `dynamodb:Scan`, `dynamodb:GetItem`; to change: `dynamodb:PutItem`, \
-`dynamodb:UpdateItem`; for `add --post`: `secretsmanager:GetSecretValue` |
-| `rules` | `dynamodb:Scan`, `dynamodb:Query`; to change: `dynamodb:PutItem`, \
-`dynamodb:UpdateItem`, `dynamodb:DeleteItem`; for `add` and `test`: those of `groups`; to try \
-rules on messages: `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `s3:GetObject` |
-| `rules test --file` | none, not even `ssm:GetParametersByPath` |
+| `dlq init` | `sqs:ListQueues`, `sqs:GetQueueAttributes`, `cloudwatch:GetMetricData`; to add: \
+`lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration` |
+| `dlq rules test --file` | none |
+"""
 
-The options under `dlq` may stand before or after every command, and `--pipeline` those of commands
-about pipelines; the pages of the commands below leave them out.
+_DOCTOR_READS = """
+To receive from a queue with a KMS key of yours takes `kms:Decrypt` of it.
 
-The keys of its JSON follow each command, behind `account`, `region` and `app`, and `schema` is the
-version of all answers: keys are only added, and if one ever changes its meaning, that number grows.
-`--jsonl` prints the rows of the answer's first list, one a line. Times are ISO 8601 in UTC,
-durations are seconds, sizes are bytes."""
+`doctor` reads these too where it may, also about the app's own pipelines:
+`sqs:ListDeadLetterSourceQueues`, `lambda:ListEventSourceMappings`,
+`lambda:GetFunctionConfiguration`, `lambda:ListFunctions`, `lambda:ListFunctionEventInvokeConfigs`,
+`lambda:ListTags`, `cloudwatch:DescribeAlarms`, `sns:ListSubscriptions`,
+`sns:GetSubscriptionAttributes`, `events:ListRules`, `events:ListTargetsByRule`, `kms:DescribeKey`,
+`kms:GetKeyPolicy`. What is refused is named, and the rest is checked.
+"""
 
 
-def reference() -> str:
-    """The whole page."""
-    return "\n\n".join([_INTRODUCTION, *_pages()]) + "\n"
+def page() -> str:
+    """docs/commands.md: each command with its line and its policies."""
+    rows = [_row(words, says, policies_of(words)) for words, (_, says) in COMMANDS.items()]
+    # What takes more with an option stands below its command.
+    for words in BESIDE_READER.keys() - COMMANDS.keys():
+        below = list(COMMANDS).index(words.partition(" --")[0]) + 1
+        rows.insert(below, _row(words, "The same, with this option.", policies_of(words)))
+    queues = [
+        f"| `dlq {words}{'' if words == 'doctor' else ' --in'} queue:NAME` | {_code(actions)} |"
+        for words, actions in AT_ANY_QUEUE.items()
+    ]
+    tables = (_INTRODUCTION, "\n".join(rows), "\n", _WITHOUT_APP, "\n".join(queues), "\n")
+    return "".join([*tables, _DOCTOR_READS])
+
+
+def _row(words: str, says: str, policies: Sequence[str]) -> str:
+    return f"| `dlq {words}` | {says} | {_code(policies) or 'none'} |"
+
+
+def _code(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def commands() -> dict[str, Any]:
     """Each command by its words on the command line, groups left out."""
-    return {path: entry for path, entry, _ in _walk() if not _is_group(entry)}
+    return {path: entry for path, entry, _ in _walk() if not isinstance(entry, TyperGroup)}
 
 
-def _is_group(entry: Any) -> bool:
-    return isinstance(entry, TyperGroup)
+def help_pages() -> Iterator[str]:
+    """What `--help` prints of each command and group."""
+    return (entry.get_help(context) for _, entry, context in _walk())
 
 
 def _walk() -> Iterator[tuple[str, Any, Any]]:
@@ -103,28 +112,30 @@ def _walk() -> Iterator[tuple[str, Any, Any]]:
 def _walk_below(entry: Any, parent: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
     context = typer.Context(entry, info_name=name, parent=parent, terminal_width=_WIDTH)
     yield context.command_path, entry, context
-    if _is_group(entry):
+    if isinstance(entry, TyperGroup):
         for command in entry.list_commands(context):
             yield from _walk_below(entry.get_command(context, command), context, command)
 
 
-def _pages() -> Iterator[str]:
-    for path, entry, context in _walk():
-        yield f"{'#' * (2 + path.count(' '))} `{path}`"
-        page = _stripped(entry.get_help(context))
-        yield f"```text\n{page if path == 'dlq' else _without_shared_options(page)}\n```"
-        if not _is_group(entry):
-            yield "\n".join(_keys_table(answer_of(entry)))
-
-
-def _without_shared_options(page: str) -> str:
-    """A help page without the options of every command: the page says them once, under `dlq`."""
-    before, title, after = page.partition(f"{SHARED_TITLE}:\n")
-    return before + after.partition("\n\n")[2] if title else page
-
-
-def _stripped(text: str) -> str:
-    return "\n".join(row.rstrip() for row in text.splitlines())
+def answers() -> dict[str, Any]:
+    """docs/answers.schema.json: a property for each command, and a definition for each object."""
+    definitions: dict[type, Any] = {}
+    properties = {}
+    for path, entry in commands().items():
+        kinds = [answer_of(entry)]
+        if any(option.name == "dry_run" for option in entry.params):
+            kinds.append(Planned)
+        shapes = [_shape(kind, definitions) for kind in kinds]
+        properties[path.removeprefix("dlq ")] = shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+    named = {kind.__name__: shape for kind, shape in definitions.items()}
+    assert len(named) == len(definitions), "two answers have one name"
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The answers of dlq --json: a property for each command, by its words",
+        "description": f"Each answer has the key schema too, which is {SCHEMA}.",
+        "properties": properties,
+        "$defs": dict(sorted(named.items())),
+    }
 
 
 def answer_of(command: Any) -> type:
@@ -136,51 +147,60 @@ def answer_of(command: Any) -> type:
     return answer  # type: ignore[no-any-return]
 
 
-def _keys_table(answer: type) -> Iterator[str]:
-    yield "| JSON key | type | meaning |"
-    yield "|---|---|---|"
-    for path, kind, says in keys(answer):
-        yield f"| `{path}` | {kind} | {says} |"
+_TYPES: Mapping[Any, Mapping[str, str]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    datetime: {"type": "string", "format": "date-time"},
+    Any: {},
+}
 
 
-def keys(answer: type, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Path, type and meaning of each key below a dataclass, but where the answer was read."""
-    hints = get_type_hints(answer, include_extras=True)
-    where = {key.name for key in fields(Answer)} if issubclass(answer, Answer) else set[str]()
-    for key in fields(answer):
-        if key.name in where:
-            continue
-        hint, says = get_args(hints[key.name])
-        path, kind, below = _shape(hint)
-        full = f"{prefix}{key.name}{path}"
-        yield full, kind, says
-        if below is not None:
-            yield from keys(below, f"{full}.")
-
-
-_NAMES: Mapping[Any, str] = {
-    str: "text", int: "number", float: "number", bool: "true or false", datetime: "time",
-    Any: "anything",
-}  # fmt: skip
-
-
-def _shape(hint: Any) -> tuple[str, str, type | None]:
-    """The suffix of the key in a path, the type in words, and the dataclass below it."""
+def _shape(hint: Any, definitions: dict[type, Any]) -> dict[str, Any]:
+    """The schema of a type; `definitions` takes those of the dataclasses in it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (types.UnionType, Union):
-        (only,) = (kind for kind in arguments if kind is not type(None))
-        path, kind, below = _shape(only)
-        return path, f"{kind} or null", below
+        kinds = [_shape(kind, definitions) for kind in arguments if kind is not type(None)]
+        return {"anyOf": [*kinds, {"type": "null"}]}
     if origin is not None and issubclass(origin, Mapping):
-        path, kind, below = _shape(arguments[1])
-        return (f".<id>{path}", kind, below) if below else (path, "object", None)
+        return {"type": "object", "additionalProperties": _shape(arguments[1], definitions)}
     if origin is not None and issubclass(origin, Sequence):
-        path, _, below = _shape(arguments[0])
-        return f"[]{path}", "list", below
-    if is_dataclass(hint):
-        return "", "object", hint if isinstance(hint, type) else None
-    return "", _NAMES[hint], None
+        return {"type": "array", "items": _shape(arguments[0], definitions)}
+    if not (isinstance(hint, type) and is_dataclass(hint)):
+        return {**_TYPES[hint]}
+    if hint not in definitions:
+        definitions[hint] = {}
+        definitions[hint] = _object(hint, definitions)
+    return {"$ref": f"#/$defs/{hint.__name__}"}
+
+
+def _object(answer: Any, definitions: dict[type, Any]) -> dict[str, Any]:
+    hints = get_type_hints(answer, include_extras=True)
+    properties = {}
+    for field in fields(answer):
+        hint, says = get_args(hints[field.name])
+        properties[field.name] = {**_shape(hint, definitions), "description": says}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def answers_text() -> str:
+    """The text of docs/answers.schema.json: each property in one line."""
+    return _text(answers(), 0) + "\n"
+
+
+def _text(value: Any, depth: int) -> str:
+    nested = isinstance(value, dict) and any(isinstance(each, dict) for each in value.values())
+    if depth == _DEEPEST or not nested:
+        return json.dumps(value)
+    rows = [f'{" " * (depth + 1)}"{key}": {_text(each, depth + 1)}' for key, each in value.items()]
+    return "{\n" + ",\n".join(rows) + "\n" + " " * depth + "}"
+
+
+# A property of a definition.
+_DEEPEST = 4
 
 
 if __name__ == "__main__":
-    sys.stdout.write(reference())
+    PAGE.write_text(page())
+    ANSWERS.write_text(answers_text())
