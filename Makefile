@@ -168,7 +168,6 @@ docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m console.cli.glossary > docs/words.md
 	$(BIN)/python -m infra.reference
 	$(BIN)/python -m tests.infra.roles
-	$(BIN)/python -m tools.architecture
 	$(BIN)/python -m tools.verify_aws --page
 	$(BIN)/python -m tools.events_page
 	$(BIN)/python -m tools.features_page

@@ -1,8 +1,4 @@
-"""The structure of the code, measured: the table of modules in docs/architecture.md, and figures.
-
-`python -m tools.architecture` writes the table anew from the first lines of the docstrings;
-`python -m tools.architecture --figures CHECKOUT` counts rooms, floors and arrows of a checkout.
-"""
+"""How a library hangs together, measured: `python -m tools.architecture [CHECKOUT]`."""
 
 from __future__ import annotations
 
@@ -13,45 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "architecture.md"
-BEGIN, END = "<!-- modules: begin -->", "<!-- modules: end -->"
-
 LIBRARY = "lambdas/deadletter"
-
-# The packages in the order of the page; a longer path is a package of its own.
-PACKAGES = (
-    "lambdas/deadletter/message",
-    "lambdas/deadletter/circuit",
-    "lambdas/deadletter/settings",
-    "lambdas/deadletter/failure",
-    "lambdas/deadletter/rules",
-    "lambdas/deadletter/routing",
-    "lambdas/deadletter/redrive",
-    "lambdas/deadletter/processing",
-    "lambdas/deadletter/webhook",
-    "lambdas/deadletter/outage",
-    "lambdas/deadletter/watch",
-    "lambdas/deadletter/aws",
-    "lambdas/deadletter/aws/wiring",
-    "lambdas/deadletter/consumer",
-    "lambdas/deadletter/testing",
-    "lambdas/deadletter/testing/fakes",
-    "lambdas/deadletter",
-    "lambdas/handlers",
-    "console/operations",
-    "console/cli",
-    "console",
-    "infra",
-    "sandbox",
-    "sandbox/demo",
-    "tools",
-    "tools/scan",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How a library hangs together.
+    """Figures of the imports of a library.
 
     rooms   what lies side by side in its folder: packages, and modules in no package
     floors  the longest chain of rooms that import one another
@@ -62,49 +25,6 @@ class Figures:
     rooms: int
     floors: int
     arrows: int
-
-
-def first_line(path: Path) -> str:
-    """The first sentence of a module's docstring."""
-    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    return docstring.partition("\n\n")[0].replace("\n", " ")
-
-
-def modules_of(package: str) -> list[Path]:
-    """The modules directly in a package; `__init__` is the package itself, and left out."""
-    return sorted(path for path in (ROOT / package).glob("*.py") if path.name != "__init__.py")
-
-
-def packages() -> list[str]:
-    """Every package with modules, in the order of the page; new ones come last."""
-    folders = {
-        str(path.parent.relative_to(ROOT))
-        for top in ("lambdas", "console", "infra", "sandbox", "tools")
-        for path in (ROOT / top).rglob("*.py")
-        if path.name != "__init__.py" and not path.is_symlink()
-    }
-    folders = {folder for folder in folders if not folder.startswith("tools/editable")}
-    return [*(name for name in PACKAGES if name in folders), *sorted(folders - set(PACKAGES))]
-
-
-def table() -> str:
-    """The modules of every package with what they are for, in Markdown."""
-    lines: list[str] = []
-    for package in packages():
-        introduction = ROOT / package / "__init__.py"
-        sentence = first_line(introduction) if introduction.exists() else ""
-        lines += [f"### `{package}/`", "", *([sentence, ""] if sentence else [])]
-        lines += ["| module | what it holds |", "|---|---|"]
-        lines += [f"| `{path.stem}` | {first_line(path)} |" for path in modules_of(package)]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def page() -> str:
-    """docs/architecture.md with the table of modules as it is now."""
-    before, _begin, rest = PAGE.read_text().partition(BEGIN)
-    _old, _end, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n{END}{after}"
 
 
 def figures(checkout: Path) -> Figures:
@@ -155,14 +75,10 @@ def _height(room: str, imports: Mapping[str, set[str]], above: tuple[str, ...]) 
 
 
 def main() -> None:
-    """Write the table, or print the figures of a checkout."""
+    """Print the figures of a checkout."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figures", type=Path, metavar="CHECKOUT")
-    chosen = parser.parse_args()
-    if chosen.figures is None:
-        PAGE.write_text(page())
-    else:
-        print(figures(chosen.figures))
+    parser.add_argument("checkout", type=Path, nargs="?", default=ROOT)
+    print(figures(parser.parse_args().checkout))
 
 
 if __name__ == "__main__":
