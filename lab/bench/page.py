@@ -1,11 +1,13 @@
 """Writes what the benchmark measured into docs/performance.md: `python -m lab.bench.page`.
 
 The tables between `<!-- bench: name -->` and `<!-- end -->` are those of build/bench.json; what
-stands around them is written by hand. A case that was never measured has no row.
+stands around them is written by hand. All cases stand in docs/performance.csv. A case that was
+never measured has no row.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +21,7 @@ from lab.bench.record import Record, case_of, read_record
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
+CASES = PAGE.with_suffix(".csv")
 
 _PLACE = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _VERDICTS = {True: "reached", False: "**not reached**", None: ""}
@@ -26,7 +29,6 @@ _VERDICTS = {True: "reached", False: "**not reached**", None: ""}
 
 def tables(record: Record) -> dict[str, str]:
     """Each table of the page as Markdown, by its name."""
-    others = [row for row in record.rows if row.case != "ways"]
     ways = [row for row in record.rows if row.case == "ways"]
     return {
         "runs": _table(("cases", "measured", "commit", "machine", "load", "turns"), _runs(record)),
@@ -35,12 +37,16 @@ def tables(record: Record) -> dict[str, str]:
             ("figure", "goal", *transports(), "reached"),
             (_figure(goal) for goal in goals(record.rows, record.starts)),
         ),
-        "cases": _table(("case", *_WAYS, "memory MB"), (_case(row) for row in _medians(others))),
         "used": _table(
             ("a letter", "SQS requests", "read units", "write units", "invocations", "GB-seconds"),
             _used(record.rows),
         ),
     }
+
+
+def cases(record: Record) -> list[Sequence[str]]:
+    """All cases with all columns, below their headings."""
+    return [("case", *_WAYS, "memory MB"), *map(_case, _medians(record.rows))]
 
 
 def written(page: str, record: Record) -> str:
@@ -165,7 +171,9 @@ def main() -> int:
         print("build/bench.json has no figures: run make bench", file=sys.stderr)
         return 1
     PAGE.write_text(written(PAGE.read_text(), record))
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    with CASES.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(cases(record))
+    print(f"wrote {PAGE.relative_to(ROOT)} and {CASES.relative_to(ROOT)}")
     return 0
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.compare.cases import CASES
+from tests.scenario_bench.page import FIGURES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "compare.md"
 
-# Of docs/scenarios.md: what it is, and the columns of its table that are copied.
+# Of the outages, measured: the rows and columns that are copied.
 SCENARIOS = (
     "total outage, 3 min",
     "total outage, 30 min",
@@ -20,6 +22,7 @@ SCENARIOS = (
     "brown-out 60 %, 30 min",
     "flapping 20/20 s, 10 min",
 )
+SYSTEMS = ("powertools", "deadletter")
 COLUMNS = ("good- put", "dead requests", "open after", "90 % after", "surge", "letters")
 
 
@@ -38,19 +41,15 @@ def _short(outcome: str) -> str:
 
 
 def outages() -> Iterator[str]:
-    """Rows of the bench of outages, as its page has them."""
-    lines = (DOCS / "scenarios.md").read_text().splitlines()
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
-    head = next(row for row in rows if row[1] == "system" and len(row) > 5)
+    """Rows of the bench of outages, as its file has them."""
+    with FIGURES.open() as file:
+        head, *rows = csv.reader(file)
     picked = [head.index(column) for column in COLUMNS]
     yield f"| outage | system | {' | '.join(COLUMNS)} |"
     yield f"|---|---|{'--:|' * len(COLUMNS)}"
-    scenario = ""
-    for row in rows[rows.index(head) + 2 :]:
-        if len(row) != len(head):
-            continue
-        scenario = re.sub(r" \([^()]*\)$", "", row[0]) or scenario
-        if scenario in SCENARIOS:
+    for row in rows:
+        scenario = re.sub(r" \([^()]*\)$", "", row[0])
+        if scenario in SCENARIOS and row[1] in SYSTEMS:
             yield f"| {scenario} | {row[1]} | {' | '.join(row[index] for index in picked)} |"
 
 

@@ -96,7 +96,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--add", action="store_true", help=f"keep the runs of this commit in {DATA}"
     )
     parser.add_argument(
-        "--page", action="store_true", help="write the table in docs/scenarios.md anew"
+        "--page", action="store_true", help="write docs/scenarios.md and its files anew"
     )
     options = parser.parse_args(arguments)
     unknown = [name for name in options.scenarios if name not in BY_NAME]

@@ -1,15 +1,22 @@
-"""The measured table in docs/scenarios.md."""
+"""The measured tables of docs/scenarios.md, and the files of all figures and goals beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 
 from tests.scenario_bench.goals import judged
 from tests.scenario_bench.summary import COLUMNS, NATIVE, NOTHING, PRODUCT, Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "scenarios.md"
+FIGURES = PAGE.with_suffix(".csv")
+GOALS = PAGE.with_suffix(".goals.csv")
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+
+GOAL = ("goal of the product", "limit", "measured", "met")
+MET = "yes"
 
 IN_SHORT = {
     "goodput": "processed",
@@ -25,34 +32,47 @@ OPENED = {"openings": "circuits opened", "not_closed": "for"}
 
 
 def write_page(rows: Sequence[Row], commit: str, date: str) -> None:
-    """Write the table of the page anew."""
+    """Write the tables of the page anew, and all figures and goals beside it."""
     text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     PAGE.write_text(f"{before}{BEGIN}\n{as_markdown(rows, commit, date)}{END}{after}")
+    FIGURES.write_text(as_csv(in_full(rows)))
+    GOALS.write_text(as_csv([GOAL, *judged(rows)]))
 
 
 def as_markdown(rows: Sequence[Row], commit: str, date: str) -> str:
-    """The table, its date and its commit."""
-    headings = ("scenario (rate, seeds)", "system", *COLUMNS.values())
+    """The tables of the page, with date and commit."""
+    goals = list(judged(rows))
+    missed = [cells for cells in goals if cells[-1] != MET]
     lines = [
         f"Measured on {date} at commit `{commit}`; medians over the seeds.",
         "",
         *_in_short(rows),
         "",
-        f"| {' | '.join(headings)} |",
-        f"|{'---|' * 2}{'--:|' * len(COLUMNS)}",
+        f"{len(goals) - len(missed)} of {len(goals)} goals are met. The others:",
+        "",
+        f"| {' | '.join(GOAL)} |",
+        "|---|--:|--:|---|",
+        *(f"| {' | '.join(cells)} |" for cells in missed),
     ]
-    last = ""
+    return "\n".join(lines) + "\n"
+
+
+def in_full(rows: Sequence[Row]) -> Iterator[Sequence[str]]:
+    """Each row with all its columns, below their headings."""
+    yield ("scenario (rate, seeds)", "system", *COLUMNS.values())
     for row in rows:
         seeds = f"{row.seeds} seed{'s' if row.seeds > 1 else ''}"
         name = f"{row.scenario.title} ({row.scenario.rate:g}/s, {seeds})"
-        cells = [row.cell(figure) for figure in COLUMNS]
-        lines.append(f"| {name if name != last else ''} | {row.system} | {' | '.join(cells)} |")
-        last = name
-    lines += ["", "| goal of the product | limit | measured | met |", "|---|--:|--:|---|"]
-    lines += [f"| {' | '.join(cells)} |" for cells in judged(rows)]
-    return "\n".join(lines) + "\n"
+        yield (name, row.system, *(row.cell(figure) for figure in COLUMNS))
+
+
+def as_csv(lines: Iterable[Sequence[str]]) -> str:
+    """A table as comma-separated values."""
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
 
 
 def _in_short(rows: Sequence[Row]) -> Iterator[str]:

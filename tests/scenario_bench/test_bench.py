@@ -17,6 +17,7 @@ from botocore.exceptions import NoRegionError
 
 from deadletter.aws import clients, sdk
 from tests.scenario_bench import __main__ as command
+from tests.scenario_bench import page
 from tests.scenario_bench.catalogue import BY_NAME, SCENARIOS
 from tests.scenario_bench.chart import chart
 from tests.scenario_bench.event_source import Environment
@@ -513,7 +514,24 @@ def test_the_chart_is_a_picture_without_links() -> None:
 def test_the_page_names_date_and_commit() -> None:
     text = as_markdown(rows_of(SCENARIOS, [figures_of()]), "abc1234", "2026-01-01")
     assert "2026-01-01 at commit `abc1234`" in text
-    assert "total outage, 3 min (5/s, 1 seed)" in text
+
+
+def test_all_columns_of_a_row_stand_in_the_file_of_figures() -> None:
+    head, row = page.in_full(rows_of(SCENARIOS, [figures_of(dead_requests=1234)]))
+    assert row[0] == "total outage, 3 min (5/s, 1 seed)"
+    assert dict(zip(head, row, strict=True))["dead requests"] == "1,234"
+    assert '"1,234"' in page.as_csv([row])
+
+
+def test_the_page_counts_the_goals_and_shows_those_that_are_missed() -> None:
+    mine = [figures_of(system="deadletter", dead_requests=requests) for requests in (13, 10_000)]
+    for figures, missed in zip(mine, (False, True), strict=True):
+        rows = rows_of(SCENARIOS, [figures_of(system="native"), figures])
+        goals = list(judged(rows))
+        text = as_markdown(rows, "", "")
+        met = sum(goal[-1] == "yes" for goal in goals)
+        assert f"\n{met} of {len(goals)} goals are met." in text
+        assert ("| outage 3 min: requests to the dead dependency |" in text) is missed
 
 
 def test_the_first_table_has_the_product_beside_native_redrive() -> None:

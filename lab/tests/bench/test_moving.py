@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -280,6 +281,10 @@ def test_the_page_has_the_tables_that_the_benchmark_writes(ours: Drained) -> Non
     for name, table in made.items():
         (stands,) = re.findall(rf"<!-- bench: {name} -->\n(.*?)<!-- end -->", text, re.DOTALL)
         assert stands.strip().splitlines()[0] == table.strip().splitlines()[0], name
+    head, *rows_of_cases = page.cases(record)
+    with page.CASES.open() as file:
+        assert next(csv.reader(file)) == list(head)
+    assert [row[0] for row in rows_of_cases] == ["ways", "pace"]
     whats = [line.split(" | ")[0].removeprefix("| ") for line in made["figures"].splitlines()]
     assert all(what in text for what in whats)
 
