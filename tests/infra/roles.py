@@ -1,14 +1,17 @@
-"""The table of roles in docs/security.md, from the tables of permissions: `make docs` writes it."""
+"""The roles in docs/security.md and docs/roles.csv, from the tables of permissions: `make docs`."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 from infra.on_call import ATTACH
 from tests.infra.test_permissions import GRANTED, THEIR_CONSUMER, needed
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+TABLE = PAGE.parent / "roles.csv"
 BEGIN = "<!-- roles: written by `make docs` -->"
 END = "<!-- end of roles -->"
 
@@ -27,31 +30,35 @@ FUNCTIONS = {
 }
 
 
-def rows() -> Iterator[str]:
-    """Each role, who has it, and what it may do to what."""
-    yield "| role | whose | may |"
-    yield "|---|---|---|"
-    for role, reaches in GRANTED.items():
-        yield row(f"`{role}`", FUNCTIONS.get(role, ""), reaches)
-    yield row("`<pipeline>-consumer` (policy)", "a consumer of yours", THEIR_CONSUMER)
-    for policy, whose in ATTACH.items():
-        yield row(f"`{policy}` (policy)", whose, needed(policy))
+def roles() -> Iterator[tuple[str, dict[str, set[str]]]]:
+    """Each role and policy, with what it may do to what."""
+    yield from GRANTED.items()
+    yield "<pipeline>-consumer (policy)", THEIR_CONSUMER
+    yield from ((f"{policy} (policy)", needed(policy)) for policy in ATTACH)
 
 
-def row(role: str, whose: str, reaches: dict[str, set[str]]) -> str:
-    actions = sorted({action for granted in reaches.values() for action in granted})
-    return f"| {role} | {whose} | {' '.join(f'`{action}`' for action in actions)} |"
+def table() -> str:
+    """docs/roles.csv: a line for each role and thing that it reaches."""
+    lines = [("role", "reaches", "may")]
+    for role, reaches in roles():
+        lines += [(role, on, " ".join(sorted(actions))) for on, actions in sorted(reaches.items())]
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
 
 
 def section() -> str:
-    return "\n".join([BEGIN, *rows(), END])
+    """The roles of functions, and who has them."""
+    rows = [f"| `{role}` | {whose} |" for role, whose in FUNCTIONS.items()]
+    return "\n".join([BEGIN, "| role | whose |", "|---|---|", *rows, END])
 
 
 def main() -> None:
-    """Write the table into the page."""
+    """Write the table into the page, and the file beside it."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     PAGE.write_text(f"{before}{section()}{after}")
+    TABLE.write_text(table())
 
 
 if __name__ == "__main__":
