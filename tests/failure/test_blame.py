@@ -51,7 +51,7 @@ def test_the_cases_are_many_and_have_names_of_their_own() -> None:
     assert len(names) == len(CASES)
     assert {case.blame for case in CASES} == set(Blame)
     described = sum(case.source != "" for case in CASES)
-    page = (Path(__file__).parents[2] / "docs/consumer.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/consumer-reference.md").read_text()
     assert f"Of {described} failures that the libraries' documentation describes, all but" in page
     assert f"all but {len(WRONG_YET)} are judged rightly" in page
 
