@@ -33,6 +33,14 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def imports(self) -> list[tuple[str, bool]]:
+        return list(imports(self.tree, self.path))
+
 
 Check = Callable[[Source], Iterator[str]]
 """Gives what is wrong with a file."""
@@ -207,7 +215,7 @@ def out_of_bounds(source: Source) -> Iterator[str]:
     allowed, refused = row_of(source.path, MAY_IMPORT), row_of(source.path, MAY_NOT_IMPORT) or set()
     if allowed is None:
         return
-    for module, typing_only in imports(source.tree, source.path):
+    for module, typing_only in source.imports:
         package = module.partition(".")[0]
         stubs = typing_only and any(
             package.startswith(stub) for library, stub in STUBS_FOR.items() if library in allowed
@@ -227,7 +235,7 @@ LAB = re.compile(r"\blab\b")
 def from_the_lab(source: Source) -> Iterator[str]:
     """An import of what measures the product: the lab imports the product, never the other way."""
     if not source.path.startswith("lab/") and LAB.search(source.text):
-        for module, _typing_only in imports(source.tree, source.path):
+        for module, _typing_only in source.imports:
             if module.partition(".")[0] == "lab":
                 yield f"imports {module}"
 
@@ -237,7 +245,7 @@ def upstairs(source: Source) -> Iterator[str]:
     own = package_of(module_of(source.path))
     if own is None:
         return
-    for module, _typing_only in imports(source.tree, source.path):
+    for module, _typing_only in source.imports:
         other = package_of(module)
         if other is None or other[0] == own[0]:
             continue
@@ -257,26 +265,29 @@ def clock_and_chance(source: Source) -> Iterator[str]:
     """What makes the library depend on when and where it runs."""
     if not source.path.startswith("lambdas/deadletter/") or source.path == LIBRARY_EDGE:
         return
-    for module, _typing_only in imports(source.tree, source.path):
+    for module, _typing_only in source.imports:
         if module.partition(".")[0] in {"os", "time", "secrets", "subprocess"}:
             yield f"imports {module}"
         if module.startswith(("random.", "uuid.")) and module not in TYPES_ALONE:
             yield f"imports {module}"
-    bound = names_bound_by_imports(source.tree)
-    for node in ast.walk(source.tree):
-        whole = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
-        owner, name = whole.partition(".")[0], ".".join(whole.split(".")[-2:])
-        if owner not in bound:
+    bound = names_bound_by_imports(source)
+    for node in source.nodes:
+        if not isinstance(node, ast.Attribute):
             continue
-        drawn = isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("random", "uuid")
-        if name in CLOCKS or (drawn and whole not in TYPES_ALONE):
+        drawn = isinstance(node.value, ast.Name) and node.value.id in ("random", "uuid")
+        # To write an expression out takes longer than all else.
+        if not drawn and node.attr not in ("now", "utcnow", "today"):
+            continue
+        whole = ast.unparse(node)
+        is_clock = ".".join(whole.split(".")[-2:]) in CLOCKS
+        if whole.partition(".")[0] in bound and (is_clock or (drawn and whole not in TYPES_ALONE)):
             yield f"uses {whole}"
 
 
-def names_bound_by_imports(tree: ast.Module) -> set[str]:
+def names_bound_by_imports(source: Source) -> set[str]:
     return {
         alias.asname or alias.name.partition(".")[0]
-        for node in ast.walk(tree)
+        for node in source.nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
@@ -301,7 +312,7 @@ def environment_at_import(source: Source) -> Iterator[str]:
         return
     edge = {
         alias.asname or alias.name
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if node.module in EDGES or f"{node.module}.{alias.name}" in EDGES
@@ -326,7 +337,7 @@ def catch_alls(source: Source) -> Iterator[str]:
     """A handler that swallows what it does not know: the failure has to be Lambda's to see."""
     if not source.path.startswith("lambdas/handlers/"):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         caught: list[ast.expr] = []
         if isinstance(node, ast.ExceptHandler):
             caught = [node.type] if node.type else [ast.Name("Exception")]
@@ -343,7 +354,9 @@ def unfounded_confirmations(source: Source) -> Iterator[str]:
     """A proof made by somebody who got no confirmation."""
     if source.path in MAY_CONFIRM or source.path.startswith(TESTS):
         return
-    for node in ast.walk(source.tree):
+    if "Confirmation" not in source.text:
+        return
+    for node in source.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Confirmation":
             yield f"makes a Confirmation in line {node.lineno}"
         # Under another name it could not be seen.
@@ -357,11 +370,11 @@ def sleeps(source: Source) -> Iterator[str]:
     """A test that waits: time is an argument."""
     if not source.path.startswith(TESTS) or "sleep" not in source.text:
         return
-    bound = names_bound_by_imports(source.tree)
-    for module, _typing_only in imports(source.tree, source.path):
+    bound = names_bound_by_imports(source)
+    for module, _typing_only in source.imports:
         if module in ("time.sleep", "asyncio.sleep"):
             yield f"imports {module}"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         # A simulated scheduler may have a sleep of its own.
         called = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
         owner, _dot, name = called.rpartition(".")
@@ -395,7 +408,7 @@ def riddles(source: Source) -> Iterator[str]:
     if not RIDDLE_WORDS.search(source.text):
         return
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, documented) and RIDDLES.match(ast.get_docstring(node) or ""):
             yield f"line {getattr(node, 'lineno', 1)} begins with a riddle"
 
