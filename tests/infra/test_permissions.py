@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,290 +25,33 @@ MAPPING = {
 }
 TAKE_ONE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"}
 
-LOGS_AND_TRACES = {
-    "logs:CreateLogDelivery",
-    "logs:GetLogDelivery",
-    "logs:UpdateLogDelivery",
-    "logs:DeleteLogDelivery",
-    "logs:ListLogDeliveries",
-    "logs:PutResourcePolicy",
-    "logs:DescribeResourcePolicies",
-    "logs:DescribeLogGroups",
-    "xray:PutTraceSegments",
-    "xray:PutTelemetryRecords",
-    "xray:GetSamplingRules",
-    "xray:GetSamplingTargets",
-}
+TABLE = Path(__file__).with_name("permissions.txt")
 
 # Function -> what it reaches -> the actions it may take there.
-GRANTED: dict[str, dict[str, set[str]]] = {
-    "redrive": {
-        "queue main": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "queue dlq": {
-            "sqs:ReceiveMessage",
-            "sqs:DeleteMessage",
-            "sqs:ChangeMessageVisibility",
-            "sqs:GetQueueAttributes",
-        },
-        **{
-            f"queue dlq_{dlq}": {
-                "sqs:ReceiveMessage",
-                "sqs:DeleteMessage",
-                "sqs:ChangeMessageVisibility",
-                "sqs:GetQueueAttributes",
-                "sqs:SendMessage",
-            }
-            for dlq in ("vip", "slow")
-        },
-        # To send there, and to rescue parked letters before SQS drops them.
-        "queue parking": {*TAKE_ONE, "sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "queue parking_quarantine": {*TAKE_ONE, "sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "table Letters": {
-            "dynamodb:BatchGetItem",
-            "dynamodb:Query",
-            "dynamodb:PutItem",
-            "dynamodb:UpdateItem",
-            "dynamodb:DeleteItem",
-            "dynamodb:BatchWriteItem",
-            # An edit that a person asks for is written only while its run stands still.
-            "dynamodb:ConditionCheckItem",
-        },
-        "table Letters/index/lanes": {"dynamodb:Query"},
-        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
-        # One object a letter.
-        "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
-        "bucket letters/replay/orders/*/edits/*": {"s3:GetObject"},
-        # Once a day, for bodies that no message has any more.
-        "bucket letters": {"s3:ListBucket"},
-        "function route": {"lambda:InvokeFunction"},
-        # The other shards of a drain, and the next run.
-        "function redrive": {"lambda:InvokeFunction"},
-        # Letters that come back are failures of a dependency, and can open its circuit.
-        "circuit breaker": {"states:StartExecution"},
-        "logs redrive": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        # The actions of X-Ray know no resources.
-        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
-    },
-    "watch": {
-        **{
-            f"queue {queue}": {"sqs:GetQueueAttributes"}
-            for queue in ("main", "dlq", "dlq_vip", "dlq_slow", "parking", "parking_quarantine")
-        },
-        # Edits of rules that were not checked.
-        "queue check-rules-failures": {"sqs:GetQueueAttributes"},
-        # A replay run whose item is lost gets one again, so that its letters leave its lane.
-        "table Letters": {
-            *("dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-            # What one watch has looked at for all.
-            "dynamodb:GetItem",
-        },
-        "table Letters/index/lanes": {"dynamodb:Query"},
-        "table Letters/index/causes": {"dynamodb:Query"},
-        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
-        "table Circuits/index/troubled": {"dynamodb:Query"},
-        "bus default": {"events:PutEvents"},
-        "function route": {"lambda:InvokeFunction"},
-        # To rescue letters: the watch itself can receive and move nothing.
-        "function redrive": {"lambda:InvokeFunction"},
-        # The sweep goes on where an execution was lost, and puts back what it had paused.
-        "circuit breaker": {"states:StartExecution", "states:ListExecutions"},
-        "replay machine": {"states:StartExecution", "states:ListExecutions"},
-        "mapping of the consumer": MAPPING,
-        "logs watch": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        # How old the oldest message of the main queue is, and how many letters consumers have
-        # recovered, only CloudWatch knows.
-        "*": {
-            *("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
-            "cloudwatch:GetMetricData",
-            # Whether the rule checker is fed.
-            "lambda:ListEventSourceMappings",
-        },
-    },
-    "route": {
-        "table Letters": {"dynamodb:BatchGetItem"},
-        "table Rules": {"dynamodb:Query"},
-        "table Circuits": {"dynamodb:BatchGetItem"},
-        "logs route": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
-    },
-    "consumer": {
-        "queue main": {
-            "sqs:ReceiveMessage",
-            "sqs:DeleteMessage",
-            "sqs:GetQueueAttributes",
-            "sqs:ChangeMessageVisibility",
-        },
-        "queue parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "queue parking_quarantine": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "table Letters": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
-        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
-        "circuit breaker": {"states:StartExecution"},
-        "table Endpoints": {"dynamodb:GetItem", "dynamodb:UpdateItem"},
-        # Secrets of endpoints come later than the deployment.
-        "secrets webhooks/*": {"secretsmanager:GetSecretValue"},
-        "logs consumer": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
-    },
-    "circuit": {
-        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
-        "mapping of the consumer": MAPPING,
-        "bus default": {"events:PutEvents"},
-        "logs circuit": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
-    },
-    "probe": {
-        # How many receives a message has left.
-        "queue main": {*TAKE_ONE, "sqs:GetQueueAttributes"},
-        "queue dlq": TAKE_ONE,
-        "table Letters": {
-            "dynamodb:BatchGetItem",
-            "dynamodb:Query",
-            "dynamodb:PutItem",
-            "dynamodb:UpdateItem",
-            "dynamodb:DeleteItem",
-            "dynamodb:BatchWriteItem",
-        },
-        "table Letters/index/lanes": {"dynamodb:Query"},
-        "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
-        "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
-        "function route": {"lambda:InvokeFunction"},
-        "function consumer": {"lambda:InvokeFunction"},
-        "bus default": {"events:PutEvents"},
-        "logs probe": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
-    },
-    "replay": {
-        "queue main": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "queue dlq": {*TAKE_ONE, "sqs:GetQueueAttributes"},
-        **{
-            f"queue dlq_{dlq}": {*TAKE_ONE, "sqs:GetQueueAttributes", "sqs:SendMessage"}
-            for dlq in ("vip", "slow")
-        },
-        # A released letter is taken out of its parking queue, a quarantined one sent there.
-        "queue parking": {*TAKE_ONE, "sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "queue parking_quarantine": {*TAKE_ONE, "sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "table Letters": {
-            "dynamodb:BatchGetItem",
-            "dynamodb:Query",
-            "dynamodb:PutItem",
-            "dynamodb:UpdateItem",
-            "dynamodb:DeleteItem",
-            "dynamodb:BatchWriteItem",
-        },
-        "table Letters/index/lanes": {"dynamodb:Query"},
-        "table Circuits": {"dynamodb:BatchGetItem"},
-        "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
-        "bucket letters/replay/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
-        # Kept, read and replaced by less; a lifecycle rule deletes.
-        "bucket letters/originals/orders/*": {"s3:GetObject", "s3:PutObject"},
-        "bucket letters": {"s3:ListBucket"},
-        "function route": {"lambda:InvokeFunction"},
-        # Ordered delivery.
-        "function consumer": {"lambda:InvokeFunction"},
-        # To go on in a new execution, and to answer an approval that came before its question.
-        "replay machine": {"states:StartExecution", "states:SendTaskSuccess"},
-        "bus default": {"events:PutEvents"},
-        "logs replay": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
-    },
-    "check-rules": {
-        # Of endpoints it keeps the history alone.
-        **{
-            f"stream of {table}": {
-                "dynamodb:DescribeStream",
-                "dynamodb:GetRecords",
-                "dynamodb:GetShardIterator",
-            }
-            for table in ("Rules", "Endpoints")
-        },
-        "table Rules": {"dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
-        "table Audit": {"dynamodb:PutItem"},
-        "table Letters": {"dynamodb:UpdateItem", "dynamodb:Query", "dynamodb:BatchWriteItem"},
-        # Read by path: IAM looks at the path, and may look at what is below it.
-        "parameters pipelines": {"ssm:GetParametersByPath"},
-        "parameters pipelines/*": {"ssm:GetParametersByPath"},
-        "bus default": {"events:PutEvents"},
-        "queue of failures": {"sqs:SendMessage"},
-        "logs check-rules": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        # None of these knows resources.
-        "*": {
-            "dynamodb:ListStreams",
-            "xray:PutTraceSegments",
-            "xray:PutTelemetryRecords",
-        },
-    },
-    # Schedules and state machines of all pipelines: it reaches no letter.
-    "starter": {
-        **{
-            f"every function {role}": {"lambda:InvokeFunction"}
-            for role in ("redrive", "watch", "circuit", "probe", "replay")
-        },
-        # The children of a Distributed Map are executions of the machine itself.
-        "every machine replay": {"states:StartExecution"},
-        "children of every replay machine": {"states:DescribeExecution", "states:StopExecution"},
-        # None of these knows resources.
-        "*": LOGS_AND_TRACES,
-    },
-    "first-heartbeat": {
-        "logs first-heartbeat": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        # None of these knows resources. It writes metrics of our own namespace only.
-        "*": {
-            *("cloudwatch:PutMetricData", "cloudwatch:GetMetricData"),
-            *("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
-        },
-    },
-}
+GRANTED: dict[str, dict[str, set[str]]] = {}
 
-# Function -> table -> the partitions it may touch there. What is not listed is not confined:
-# the registry of endpoints is for all pipelines, and edits are those of all rules.
-CONFINED: dict[str, dict[str, list[str]]] = {
-    "redrive": {
-        # Of the runs it also checks that one stands still.
-        "table Letters": ["orders#*", "orders#runs"],
-        "table Letters/index/lanes": ["orders|*"],
-        "table Circuits": ["orders"],
-    },
-    "watch": {
-        # It writes its own row beside the leases, lists the lanes, and restarts replay runs.
-        "table Letters": ["orders#lease", "orders#lanes", "orders#runs", "#lease"],
-        "table Letters/index/lanes": ["orders|*"],
-        "table Letters/index/causes": ["orders|*"],
-        "table Circuits": ["orders"],
-        "table Circuits/index/troubled": ["orders"],
-    },
-    "route": {
-        "table Letters": [
-            *("orders#ledger#*", "orders#matches", "orders#runs", "orders#run#*"),
-            # The versions of the pipeline's own rules, and of those of all pipelines.
-            *("orders#book", "#book"),
-        ],
-        # A name here, not a pattern.
-        "table Rules": ["orders", "*"],
-        "table Circuits": ["orders"],
-    },
-    "consumer": {
-        "table Letters": ["orders#ledger#*", "orders#done#*"],
-        "table Circuits": ["orders"],
-    },
-    "circuit": {"table Circuits": ["orders"]},
-    "probe": {
-        "table Letters": [
-            "orders#ledger#*",
-            *("orders#journal", "orders#lanes", "orders#letter#*", "orders#group#*"),
-        ],
-        "table Letters/index/lanes": ["orders|circuit:*", "orders|delay:*", "orders|due|*"],
-        "table Circuits": ["orders"],
-    },
-    "replay": {
-        "table Letters": ["orders#*"],
-        "table Letters/index/lanes": ["orders|*"],
-        "table Circuits": ["orders"],
-    },
-    "starter": {},
-    # The versions of the rules, and what versions of rules have matched.
-    "check-rules": {"table Letters": ["*#book", "*#matches"]},
-    "first-heartbeat": {},
-}
+# Function -> table -> the partitions it may touch there.
+CONFINED: dict[str, dict[str, list[str]]] = {}
+
+
+def in_full(actions: str) -> Iterator[str]:
+    """Actions, each with its service."""
+    service = ""
+    for action in actions.split():
+        service = action.partition(":")[0] if ":" in action else service
+        yield action if ":" in action else f"{service}:{action}"
+
+
+for row in TABLE.read_text().splitlines():
+    if row.startswith("["):
+        of = row.strip("[]")
+        GRANTED[of], CONFINED[of] = {}, {}
+    elif row and not row.startswith("#"):
+        reached, actions, *partitions = row.split(" | ")
+        for each in reached.split(", "):
+            GRANTED[of][each] = set(in_full(actions))
+            if partitions:
+                CONFINED[of][each] = partitions[0].split()
 
 # What the consumer library needs in a function of yours.
 THEIR_CONSUMER: dict[str, set[str]] = {
