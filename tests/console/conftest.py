@@ -13,12 +13,12 @@ from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any, cast
+from uuid import uuid4
 
 import boto3
 import botocore.session
 import moto.core.models
 import moto.core.responses as moto_responses
-import moto.sqs.models as moto_sqs
 import pytest
 from botocore import xform_name
 from botocore.client import BaseClient
@@ -63,7 +63,7 @@ from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
-from deadletter.testing.fakes import MemoryDynamoDB
+from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from deadletter.watch.row import WatchRow
 from tests.samples import blame_for
 
@@ -126,8 +126,6 @@ def _moto_listens_to_boto3_alone() -> Iterator[None]:
         # It looks for the method of each request anew.
         for name in ("camelcase_to_underscores", "method_names_from_class"):
             patch.setattr(moto_responses, name, cache(getattr(moto_responses, name)))
-        underscores = moto_responses.camelcase_to_underscores
-        patch.setattr(moto_sqs, "camelcase_to_underscores", underscores)
         yield
 
 
@@ -149,6 +147,54 @@ class Tables(MemoryDynamoDB):
         return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": recovery}}
 
 
+class Queues(MemorySqs):
+    """Queues in memory, with what only commands ask of them."""
+
+    def get_queue_url(self, **request: Any) -> dict[str, Any]:
+        is_ours = request.pop("QueueOwnerAWSAccountId", ACCOUNT) == ACCOUNT
+        return super().get_queue_url(QueueName=request["QueueName"] if is_ours else "")
+
+    def list_queues(self, **_request: Any) -> dict[str, Any]:
+        return {"QueueUrls": [self._url + name for name in self._queues]}
+
+    def list_queue_tags(self, **_request: Any) -> dict[str, Any]:
+        return {}
+
+
+class Buckets(MemoryS3):
+    """Buckets in memory, with what only commands and their tests ask of them."""
+
+    versioning: Mapping[str, Any] = {}
+
+    def put_bucket_versioning(self, **request: Any) -> dict[str, Any]:
+        self.versioning = request["VersioningConfiguration"]
+        return {}
+
+    def get_bucket_versioning(self, **_request: Any) -> dict[str, Any]:
+        return dict(self.versioning)
+
+
+class Parameters:
+    """Systems Manager's parameters, ten a page."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+
+    def put_parameter(self, **request: Any) -> dict[str, Any]:
+        self._values[request["Name"]] = request["Value"]
+        return {}
+
+    def get_parameter(self, **request: Any) -> dict[str, Any]:
+        return {"Parameter": {"Value": self._values[request["Name"]]}}
+
+    def get_parameters_by_path(self, **request: Any) -> dict[str, Any]:
+        below = sorted(name for name in self._values if name.startswith(f"{request['Path']}/"))
+        start = int(request.get("NextToken", 0))
+        page = [{"Name": each, "Value": self._values[each]} for each in below[start : start + 10]]
+        more = {"NextToken": str(start + 10)} if below[start + 10 :] else {}
+        return {"Parameters": page, **more}
+
+
 def as_sent(value: Any) -> Any:
     """What arrives of a member of a request: a text of a class of its own is a text."""
     match value:
@@ -161,33 +207,30 @@ def as_sent(value: Any) -> Any:
     return value
 
 
+Models = dict[str, Any]
+
+
 @pytest.fixture(autouse=True)
-def _tables_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clients' DynamoDB is the model that the contract holds against AWS: moto's is slow."""
-    tables, one_at_a_time = Tables(time.time), threading.Lock()
-    elsewhere = BaseClient._make_api_call
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> Models:
+    """By service: models that the contract holds against AWS answer the clients. moto is slow."""
+    models: Models = {
+        "dynamodb": Tables(time.time),
+        "sqs": Queues(time.time, lambda: str(uuid4()), sender_id=TRUSTED, region=REGION),
+        "s3": Buckets(time.time),
+        "ssm": Parameters(),
+    }
+    one_at_a_time, elsewhere = threading.Lock(), BaseClient._make_api_call
 
     def call(client: BaseClient, operation: str, members: dict[str, Any]) -> Any:
-        if client.meta.service_model.service_name != "dynamodb":
+        model = models.get(client.meta.service_model.service_name)
+        if model is None:
             return elsewhere(client, operation, members)
         # Commands ask from several threads.
         with one_at_a_time:
-            return getattr(tables, xform_name(operation))(**as_sent(members))
+            return getattr(model, xform_name(operation))(**as_sent(members))
 
     monkeypatch.setattr(BaseClient, "_make_api_call", call)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _a_receive_waits_for_no_message() -> Iterator[None]:
-    """moto would wait in real time: a test has sent what it receives."""
-    receive = moto_sqs.SQSBackend.receive_message
-
-    def at_once(self: Any, name: str, count: int, seconds: int, *rest: Any) -> Any:
-        return receive(self, name, count, 0, *rest)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moto_sqs.SQSBackend, "receive_message", at_once)
-        yield
+    return models
 
 
 @pytest.fixture(autouse=True)
@@ -234,7 +277,8 @@ class Cloud:
     ssm: Any
     dynamodb: Any
     cloudwatch: Any
-    s3: Any = None
+    s3: Any
+    queues: Any
     app: str = "deadletter"
     urls: dict[str, str] = field(default_factory=dict)
     is_deployed: bool = False
@@ -429,8 +473,8 @@ class Cloud:
 
     def received(self, queue: str) -> int:
         """How often messages of a queue have been received: the sum over all of them."""
-        backend = moto_sqs.sqs_backends[ACCOUNT][REGION]
-        return sum(int(m.approximate_receive_count) for m in backend.queues[queue]._messages)
+        messages = self.queues.snapshot()
+        return sum(message.receive_count for message in messages if message.queue == queue)
 
     def watched(self, pipeline: str, **row: Any) -> None:
         """A run of the pipeline's watch, now if `row` says nothing else, and what it remembers."""
@@ -532,7 +576,7 @@ class Cloud:
 
 
 @pytest.fixture
-def cloud() -> Iterator[Cloud]:
+def cloud(in_memory: Models) -> Iterator[Cloud]:
     """An empty AWS account."""
     with mock_aws():
         session = boto3.Session(region_name=REGION)
@@ -542,6 +586,7 @@ def cloud() -> Iterator[Cloud]:
             session.client("dynamodb"),
             session.client("cloudwatch"),
             session.client("s3"),
+            in_memory.get("sqs"),
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from botocore import exceptions
+from botocore.client import BaseClient
 
 from console.cli import reference
 from console.cli.exit import Exit, exit_status
@@ -192,21 +193,20 @@ def test_a_refusal_at_a_queue_of_no_app_names_actions_and_no_policy_of_an_app(
 
 @pytest.mark.parametrize("command", ["list", "groups"])
 def test_the_actions_at_a_queue_of_no_app_are_those_that_are_called(
-    cloud: Any, dlq: Any, command: str
+    cloud: Any, dlq: Any, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.queue("billing-dlq")
     cloud.letter("{}", queue="billing-dlq")
     called: set[str] = set()
+    real = BaseClient._make_api_call
 
-    def note(model: Any, **_: Any) -> None:
-        called.add(f"{model.service_model.service_name}:{model.name.removesuffix('Batch')}")
+    def noted(client: BaseClient, operation: str, members: dict[str, Any]) -> Any:
+        if (service := client.meta.service_model.service_name) == "sqs":
+            called.add(f"{service}:{operation.removesuffix('Batch')}")
+        return real(client, operation, members)
 
-    events = aws.connect(None, None).sqs.meta.events
-    events.register("before-call.sqs", note)
-    try:
-        assert dlq(command, *AT_QUEUE[command]).exit_code == Exit.DONE
-    finally:
-        events.unregister("before-call.sqs", note)
+    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    assert dlq(command, *AT_QUEUE[command]).exit_code == Exit.DONE
     assert called == set(AT_ANY_QUEUE[command])
 
 

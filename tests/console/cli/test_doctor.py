@@ -22,6 +22,12 @@ from deadletter.testing.fakes import client_error
 REGION = "eu-west-1"
 
 
+@pytest.fixture(autouse=True)
+def _queues_are_motos(in_memory: Any) -> None:
+    """Its Lambda looks for the queue of a mapping."""
+    del in_memory["sqs"]
+
+
 def _function(name: str, **variables: str) -> str:
     """A Lambda function that may run for a minute."""
     trust = {"Version": "2012-10-17", "Statement": []}

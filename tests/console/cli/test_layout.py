@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from random import Random
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -85,6 +85,8 @@ KNOWN: Mapping[str, Sequence[Any]] = {
 }
 """Values of fields that say more than their type does."""
 
+hints_of = cache(get_type_hints)
+
 
 class Longest(Random):
     """Makes answers as long as they can be, or empty; its texts are of two kinds."""
@@ -95,7 +97,7 @@ class Longest(Random):
         if origin in (UnionType, Union):
             return None if self.random() < 0.2 else self.made(inner[0], name)
         if is_dataclass(kind):
-            hints = get_type_hints(kind)
+            hints = hints_of(kind)
             names = [each.name for each in fields(kind)]
             return kind(
                 **{each: self.made(hints[each], f"{kind.__name__}.{each}") for each in names}

@@ -403,11 +403,11 @@ def test_a_body_is_shown_only_if_asked_for_and_cannot_control_the_terminal(
 ) -> None:
     cloud.deploy("orders")
     wait(cloud, "due", "copy", secret="\x1b[2J", more="y" * 3_000)
-    cloud.park("orders", "\x1b[2J", body="a\x1b]0;x\x07\nb\u202e", because="\x9b31m", rule="\r")
+    cloud.park("orders", "\x1b[2J", body="a\x9b0;x\x85\nb\u202e", because="\x9b31m", rule="\r")
     assert "secret" not in dlq("list", "--look").output
     page = dlq("list", "--look", "--body").stdout
     assert all(character == "\n" or character.isprintable() for character in page)
-    assert r"a\x1b]0;x\x07\nb\u202e" in page
+    assert r"a\x9b0;x\x85\nb\u202e" in page
     assert "more characters: see --json" in page
 
 
