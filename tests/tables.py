@@ -11,7 +11,7 @@ from deadletter.contract import CAUSES
 LETTERS, RULES, CIRCUITS, BUCKET = "letters", "rules", "circuits", "bodies"
 
 # Keys that are numbers.
-NUMBERS = ("due", "id", "at")
+NUMBERS = ("due", "happened", "id", "at")
 
 
 def create_tables(dynamodb: Any) -> None:

@@ -42,7 +42,7 @@ from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.moving import answer_request
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
-from deadletter.contract import CAUSES, CHANGES, MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.contract import CHANGES, MAIN_DLQ, PARKED_LANE, parking_source
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp
@@ -66,6 +66,7 @@ from deadletter.settings.resources import Resources, resources_from_environment
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from deadletter.watch.row import WatchRow
 from tests.samples import blame_for
+from tests.tables import create_keyed_table, create_tables
 
 REGION = "eu-west-1"
 TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
@@ -157,9 +158,6 @@ class Queues(MemorySqs):
     def list_queues(self, **_request: Any) -> dict[str, Any]:
         return {"QueueUrls": [self._url + name for name in self._queues]}
 
-    def list_queue_tags(self, **_request: Any) -> dict[str, Any]:
-        return {}
-
 
 class Buckets(MemoryS3):
     """Buckets in memory, with what only commands and their tests ask of them."""
@@ -174,23 +172,20 @@ class Buckets(MemoryS3):
         return dict(self.versioning)
 
 
-class Parameters:
-    """Systems Manager's parameters, ten a page."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, str] = {}
+class Parameters(dict[str, str]):
+    """Systems Manager's parameters by name, ten a page."""
 
     def put_parameter(self, **request: Any) -> dict[str, Any]:
-        self._values[request["Name"]] = request["Value"]
+        self[request["Name"]] = request["Value"]
         return {}
 
     def get_parameter(self, **request: Any) -> dict[str, Any]:
-        return {"Parameter": {"Value": self._values[request["Name"]]}}
+        return {"Parameter": {"Value": self[request["Name"]]}}
 
     def get_parameters_by_path(self, **request: Any) -> dict[str, Any]:
-        below = sorted(name for name in self._values if name.startswith(f"{request['Path']}/"))
+        below = sorted(name for name in self if name.startswith(f"{request['Path']}/"))
         start = int(request.get("NextToken", 0))
-        page = [{"Name": each, "Value": self._values[each]} for each in below[start : start + 10]]
+        page = [{"Name": each, "Value": self[each]} for each in below[start : start + 10]]
         more = {"NextToken": str(start + 10)} if below[start + 10 :] else {}
         return {"Parameters": page, **more}
 
@@ -514,80 +509,18 @@ class Cloud:
         return str(sent["MessageId"])
 
     def _tables(self) -> None:
-        def text(name: str) -> dict[str, str]:
-            return {"AttributeName": name, "AttributeType": "S"}
-
-        def key(*names: str) -> list[dict[str, str]]:
-            return [
-                {"AttributeName": name, "KeyType": kind}
-                for name, kind in zip(names, ("HASH", "RANGE"), strict=False)
-            ]
-
-        self.dynamodb.create_table(
-            TableName="letters",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[text("pk"), text("sk"), text("lane"),
-                                  {"AttributeName": "due", "AttributeType": "N"},
-                                  text("causes"), text("fingerprint")],
-            KeySchema=key("pk", "sk"),
-            GlobalSecondaryIndexes=[
-                {
-                    "IndexName": "lanes",
-                    "KeySchema": key("lane", "due"),
-                    "Projection": {"ProjectionType": "KEYS_ONLY"},
-                },
-                {
-                    "IndexName": CAUSES.name,
-                    "KeySchema": key(CAUSES.partition, str(CAUSES.sort)),
-                    "Projection": {
-                        "ProjectionType": "INCLUDE", "NonKeyAttributes": list(CAUSES.projected),
-                    },
-                },
-            ],
-        )  # fmt: skip
-        self.dynamodb.create_table(
-            TableName="rules",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[text("pipeline"), text("rule_id")],
-            KeySchema=key("pipeline", "rule_id"),
-        )
-        self.dynamodb.create_table(
-            TableName="audit",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[text("pk"), text("sk"), text("pipeline"),
-                                  {"AttributeName": "happened", "AttributeType": "N"}],
-            KeySchema=key("pk", "sk"),
-            GlobalSecondaryIndexes=[
-                {
-                    "IndexName": CHANGES.name,
-                    "KeySchema": key(CHANGES.partition, str(CHANGES.sort)),
-                    "Projection": {"ProjectionType": "ALL"},
-                }
-            ],
-        )  # fmt: skip
-        self.dynamodb.create_table(
-            TableName="circuits", BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[text("pipeline"), text("circuit_key"), text("troubled")],
-            KeySchema=key("pipeline", "circuit_key"),
-            GlobalSecondaryIndexes=[{"IndexName": "troubled",
-                                     "KeySchema": key("troubled", "circuit_key"),
-                                     "Projection": {"ProjectionType": "KEYS_ONLY"}}],
-        )  # fmt: skip
+        create_tables(self.dynamodb)
+        changes = {CHANGES.name: (CHANGES.partition, str(CHANGES.sort))}
+        create_keyed_table(self.dynamodb, "audit", ("pk", "sk"), changes, whole=[CHANGES.name])
 
 
 @pytest.fixture
 def cloud(in_memory: Models) -> Iterator[Cloud]:
     """An empty AWS account."""
     with mock_aws():
-        session = boto3.Session(region_name=REGION)
-        yield Cloud(
-            session.client("sqs"),
-            session.client("ssm"),
-            session.client("dynamodb"),
-            session.client("cloudwatch"),
-            session.client("s3"),
-            in_memory.get("sqs"),
-        )
+        session: Any = boto3.Session(region_name=REGION)
+        clients = map(session.client, ("sqs", "ssm", "dynamodb", "cloudwatch", "s3"))
+        yield Cloud(*clients, in_memory.get("sqs"))
 
 
 Dlq = Callable[..., Result]

@@ -18,6 +18,7 @@ from console.cli.exit import Exit
 from console.operations import endpoint_check, item
 from deadletter.webhook.http import HttpsClient
 from tests.console.cli.test_audit import endpoint_streamed
+from tests.tables import create_keyed_table
 from tests.webhook.tls_endpoint import PATIENCE, Endpoint, answers, certificate
 
 NAME = "hooks.acme.example"
@@ -34,17 +35,7 @@ NEW = ("--url", URL, "--secret", SECRET_NAME)
 def registry(cloud: Any) -> Any:
     """A deployed app with an endpoint registry."""
     cloud.deploy("orders")
-    cloud.dynamodb.create_table(
-        TableName="endpoints",
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"} for name in ("tenant", "endpoint")
-        ],
-        KeySchema=[
-            {"AttributeName": "tenant", "KeyType": "HASH"},
-            {"AttributeName": "endpoint", "KeyType": "RANGE"},
-        ],
-    )
+    create_keyed_table(cloud.dynamodb, "endpoints", ("tenant", "endpoint"))
     return cloud
 
 

@@ -196,12 +196,12 @@ def _paced(cloud: Any, pace: CallPace, **more: Any) -> None:
 def test_a_dependency_that_is_neither_well_nor_dead_is_paced(orders: Any, dlq: Any) -> None:
     now = datetime.now(UTC).timestamp()
     pace = after_throttling(10.0, 4.0, None, now - 720)
-    pace = take(pace, Wish(places=1_310), now).pace
+    pace = take(pace, Wish(places=1_390), now).pace
     kinds = {kind_of("c_customer", name): {"next_try": int(now), "good": 0} for name in "abc"}
     _paced(orders, pace, sick={"turn": 1, "kinds": kinds})
     answer = only_pipeline(dlq)["circuit"]
     assert answer["slowed"] == {"context.customer": 3}
-    assert 1_300 < answer["paced"].pop("waiting") <= 1_310
+    assert 1_300 < answer["paced"].pop("waiting") <= 1_390
     assert (answer["paced"]["limit"], answer["paced"]["because"]) == (4.4, "it throttles")
     for shown in (dlq("status", "orders").stdout, dlq("show", "circuit:orders").stdout):
         said = " ".join(shown.split())
