@@ -83,6 +83,8 @@ class Aws:
 
     cloudwatch: cached_property[CloudWatchClient] = _of("cloudwatch")
     events: cached_property[EventBridgeClient] = _of("events")
+    functions: cached_property[LambdaClient] = _of("lambda")
+    """For questions about functions; `lambda_` invokes them."""
     kms: cached_property[Any] = _of("kms")
     sns: cached_property[SNSClient] = _of("sns")
     logs: cached_property[CloudWatchLogsClient] = _of("logs")
@@ -99,18 +101,8 @@ class Aws:
         from deadletter.aws.clients import thin
 
         client: DynamoDBClient = self._client("dynamodb")
-        return thin(client, self._session.get_credentials, self._bundle)
-
-    def _bundle(self) -> str | None:
-        """The file of the certificates that the profile trusts; None if it names none."""
-        bundle = self._session.get_config_variable("ca_bundle")
-        return str(bundle) if bundle else None
-
-    @cached_property
-    def functions(self) -> LambdaClient:
-        """The client for questions about functions; `lambda_` is the one that invokes."""
-        client: LambdaClient = self._client("lambda")
-        return client
+        read = self._session.get_config_variable
+        return thin(client, self._session.get_credentials, lambda: read("ca_bundle") or None)
 
     @cached_property
     def lambda_(self) -> LambdaClient:

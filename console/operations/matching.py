@@ -238,9 +238,7 @@ class Matcher:
         if found.letter is not None:
             return self._pattern.matches(self.document(found))
         alike = self._alike(found)
-        if alike is None:
-            return holds(self._pattern, self._known(found))
-        if alike not in self._answers:
+        if alike is None or alike not in self._answers:
             self._answers[alike] = holds(self._pattern, self._known(found))
         return self._answers[alike]
 
