@@ -232,6 +232,7 @@ def test_recovered_letters_are_asked_for_while_letters_are_dead(
         return 4
 
     monkeypatch.setattr("deadletter.aws.metrics.recovered_letters", recovered)
+    stage.watch = stage.new_watch()
     for _ in range(30):
         stage.minute()
     assert asked == []

@@ -18,7 +18,6 @@ from deadletter.aws.edits import (
     DynamoDBNamesakes,
     DynamoDBVerdicts,
     edits,
-    response,
 )
 from deadletter.aws.events import EventBridgeRuleEvents, EventBus
 from deadletter.aws.registration import FRESH, REMEMBERED, SsmPipelines
@@ -206,8 +205,8 @@ def test_a_record_of_the_stream_is_an_edit_in_plain_data() -> None:
 
 
 def test_lambda_is_told_where_to_begin_again() -> None:
-    assert response(CheckedBatch(())) == {"batchItemFailures": []}
-    assert response(CheckedBatch((), "7", "why")) == {
+    assert CheckedBatch(()).to_response() == {"batchItemFailures": []}
+    assert CheckedBatch((), "7", "why").to_response() == {
         "batchItemFailures": [{"itemIdentifier": "7"}]
     }
 

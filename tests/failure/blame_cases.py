@@ -102,7 +102,7 @@ def of_row(lineage: str, arguments: str) -> BaseException:
         names.append(module + name)
     make = aws if lineage == "aws" else partial(fake, " < ".join(names))
     call = "make()" if arguments == "-" else f"make({arguments})"
-    error = eval(call, {"make": make, "an": SimpleNamespace})  # noqa: S307
+    error = eval(call, {"make": make, "an": SimpleNamespace})  # noqa: S307 - our own table
     assert isinstance(error, BaseException)
     return error
 

@@ -51,7 +51,8 @@ NOT_THE_LIBRARYS = {
     "dynamodb:DeleteItem": "of the table's adapter: for the waiting room",
     "dynamodb:BatchWriteItem": "of the table's adapter: for the waiting room",
     "dynamodb:TransactWriteItems": "facts of letters, for the redriver",
-    "states:ListExecutions": "for the watch",
+    "states:SendTaskSuccess": "of the executions' adapter: for replay runs that wait for a person",
+    "ssm:GetParametersByPath": "lists pipelines, for the rule checker",
 }
 
 PARTITIONS = {"letters": "pk", "circuits": "pipeline"}

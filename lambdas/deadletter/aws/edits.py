@@ -160,7 +160,7 @@ def _rule_of(counts_key: str) -> str:
     return counts_key.rpartition("#")[0]
 
 
-class _History:
+class _Audited:
     """A history in the audit table. Each change is kept for `keep_seconds`."""
 
     def __init__(
@@ -192,7 +192,7 @@ class _History:
         )
 
 
-class DynamoDBHistory(_History):
+class DynamoDBHistory(_Audited):
     """The history of rules."""
 
     def keep(self, change: RuleChange) -> None:
@@ -233,7 +233,7 @@ def endpoint_edits(records: Sequence[Mapping[str, Any]], secrets: str) -> Iterat
             )
 
 
-class DynamoDBEndpointHistory(_History):
+class DynamoDBEndpointHistory(_Audited):
     """The changes of endpoints. `secrets` is what the names of their secrets begin with."""
 
     def __init__(

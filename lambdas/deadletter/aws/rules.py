@@ -22,7 +22,7 @@ REMEMBERED_AT_MOST = 10 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownRules:
     """Rules, when they were read and last found unchanged, and the versions before they were read.
 
     `versions` is None if they could not be read.
@@ -51,7 +51,7 @@ class DynamoDBRules:
         self._table = DynamoDBTable(client, table, RULES)
         self._letters = DynamoDBTable(client, letters_table)
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownRules] = {}
 
     def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
         now = self._clock()
@@ -64,7 +64,7 @@ class DynamoDBRules:
             self._known[pipeline] = replace(known, asked_at=now)
             return known.items
         items = self._query(pipeline)
-        self._known[pipeline] = _Known(items, versions, now, now)
+        self._known[pipeline] = _KnownRules(items, versions, now, now)
         return items
 
     def _versions(self, pipeline: str) -> tuple[str, ...] | None:
@@ -81,6 +81,6 @@ class DynamoDBRules:
             return [item for key in (pipeline, EVERY_PIPELINE) for item in self._table.query(key)]
 
 
-def _is_unchanged(known: _Known, versions: tuple[str, ...] | None, now: float) -> bool:
+def _is_unchanged(known: _KnownRules, versions: tuple[str, ...] | None, now: float) -> bool:
     is_recent = 0 <= now - known.read_at < REMEMBERED_AT_MOST
     return is_recent and versions is not None and versions == known.versions
