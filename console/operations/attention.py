@@ -326,7 +326,7 @@ def rate_now(
         return None, None
     if settings.fixed_rate is not None:
         return settings.fixed_rate, None
-    from deadletter.redrive.auto_rate import Direction, is_forgotten
+    from deadletter.pace.auto_rate import Direction, is_forgotten
 
     known = None if memory is None else memory.auto_rate
     if known is None or is_forgotten(known, now.timestamp()):

@@ -24,9 +24,9 @@ from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.lane import LanePaid
 from deadletter.pace.run import RunPaid, rate_of
-from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.journal import (

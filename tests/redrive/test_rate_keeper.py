@@ -9,8 +9,8 @@ import pytest
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeBucket, State
 from deadletter.message.queue import Depth
+from deadletter.pace.auto_rate import LOOK_SECONDS, QUICK_LOOK_SECONDS, AutoRate, Direction
 from deadletter.pace.run import RunPace, RunPaid
-from deadletter.redrive.auto_rate import LOOK_SECONDS, QUICK_LOOK_SECONDS, AutoRate, Direction
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.report import Tally

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadletter.redrive.auto_rate import AutoRate
+from deadletter.pace.auto_rate import AutoRate
 from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.source_memory import (
     BRIEF_FOR,

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
-from deadletter.pace.run import RunPaid, rate_of
-from deadletter.redrive.auto_rate import (
+from deadletter.pace.auto_rate import (
     DEEP,
     AutoRate,
     RateBounds,
@@ -26,6 +25,7 @@ from deadletter.redrive.auto_rate import (
     next_rate,
     seconds_to_next_look,
 )
+from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.rate_keeper import SAVED_SECONDS
 from deadletter.redrive.shards import ENOUGH_LETTERS
 from deadletter.settings.backoff import Backoff

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from deadletter.circuit.state import OutcomeCounts
-from deadletter.redrive import auto_rate
-from deadletter.redrive.auto_rate import AutoRate, Direction
+from deadletter.pace import auto_rate
+from deadletter.pace.auto_rate import AutoRate, Direction
 from tests.scenarios import downstream
 from tests.scenarios.downstream import BACKLOG, MOST, Downstream, Drain, drained
 from tests.scenarios.figures import Figures

@@ -12,8 +12,8 @@ from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import SORT, Key, above, absent, at_most, equals, is_number, stored_number
 from deadletter.contract import HOUR, WATCH_ROW, Partition
+from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.run import RunPaid, rate_of
-from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.redrive.first_steps import PAST

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from deadletter.message.queue import Depth
+from deadletter.pace.auto_rate import LOOK_SECONDS, delay_share, seconds_to_next_look
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
-from deadletter.redrive.auto_rate import LOOK_SECONDS, delay_share, seconds_to_next_look
 from deadletter.redrive.drain import NO_DRAIN, OWNER, Drain
 from deadletter.redrive.lease import Lease, LeaseUnavailable
 from deadletter.redrive.redriver_setup import RedriverSetup

@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, OutcomeCounts
 from deadletter.message.queue import Depth
-from deadletter.pace.rate import Rate
-from deadletter.pace.run import RunPace, rate_of
-from deadletter.redrive.auto_rate import (
+from deadletter.pace.auto_rate import (
     AutoRate,
     RateBounds,
     Signs,
@@ -20,6 +18,8 @@ from deadletter.redrive.auto_rate import (
     next_rate,
     seconds_to_next_look,
 )
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPace, rate_of
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.report import Tally
 from deadletter.settings.pipeline import Pipeline

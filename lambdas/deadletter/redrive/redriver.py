@@ -10,10 +10,10 @@ from typing import Any
 from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import HOUR, MINUTE, Mode, with_config_keys
 from deadletter.message.queue import MAX_BATCH, Depth, QueueUnavailable, ReceivedLetter
+from deadletter.pace.auto_rate import DEEP
 from deadletter.pace.lane import LanePace
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid, rate_of
-from deadletter.redrive.auto_rate import DEEP
 from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.drain import OWNER, Drain
 from deadletter.redrive.drain_owner import DrainOwner, following, start_run

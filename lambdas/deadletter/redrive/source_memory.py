@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from deadletter.contract import DAY, MINUTE
-from deadletter.redrive.auto_rate import AutoRate
+from deadletter.pace.auto_rate import AutoRate
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.signals.figures import Count, Figure

@@ -31,9 +31,9 @@ from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.circuit.transitions import Reported
 from deadletter.contract import DAY, HOUR, NAMESPACE
+from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.kinds import kind_of
 from deadletter.pace.pace import CallPace, Wish, after_throttling, take
-from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.signals.figures import Count, Figure
 from deadletter.signals.pages import PIPELINE_ALARMS, Alarm
 from deadletter.signals.troubles import Seen, TroubleKind

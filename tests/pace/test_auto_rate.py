@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, CircuitPolicy, OutcomeBucket, OutcomeCounts
-from deadletter.redrive.auto_rate import (
+from deadletter.pace.auto_rate import (
     AutoRate,
     Direction,
     RateBounds,
