@@ -11,7 +11,6 @@ from deadletter.redrive.fifo import as_groups
 from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable, Slot
 from deadletter.redrive.known_intents import MOMENT, KnownIntents, Reading
 from deadletter.redrive.letters_in_hand import LettersInHand
-from deadletter.redrive.missing_facts import MissingFacts
 from deadletter.redrive.mover import MARGIN
 from deadletter.redrive.order import Order
 from deadletter.redrive.receiving import ChunkReceiver
@@ -19,6 +18,7 @@ from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import MAX_REQUEST, RouterClient, VerdictSource, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.sending import UnfilledBatches
+from deadletter.redrive.settling import MissingFacts
 from deadletter.routing.decision import Redrive
 from deadletter.signals.figures import Count
 

@@ -26,11 +26,11 @@ from deadletter.redrive.journal import (
     key_of,
 )
 from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.missing_facts import MissingFacts
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import RouterClient, VerdictSource, next_request, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
+from deadletter.redrive.settling import MissingFacts
 from deadletter.redrive.waiting_room import OpenShard, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable

@@ -25,11 +25,11 @@ from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import OpenIntents
-from deadletter.redrive.missing_facts import MissingFacts
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.rescue import is_parking
+from deadletter.redrive.settling import MissingFacts
 from deadletter.redrive.waiting_room import (
     FOREVER,
     SHARDS,

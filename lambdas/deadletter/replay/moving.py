@@ -14,11 +14,11 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import GRACE, OpenIntents, Slot
 from deadletter.redrive.known_intents import Reading
-from deadletter.redrive.missing_facts import MissingFacts
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.router_client import RouterClient
 from deadletter.redrive.sending import LAST_SEND
+from deadletter.redrive.settling import MissingFacts
 from deadletter.replay.carried import CarriedLetters
 from deadletter.replay.limiter import (
     GRANT_SECONDS,

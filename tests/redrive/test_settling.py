@@ -7,8 +7,8 @@ from typing import Any
 
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import Intent, OpenIntents, Plan, key_of
-from deadletter.redrive.missing_facts import MissingFacts
 from deadletter.redrive.report import Tally
+from deadletter.redrive.settling import MissingFacts
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Question, RouterAnswer
 from deadletter.signals.figures import Count
