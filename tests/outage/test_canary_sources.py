@@ -209,7 +209,7 @@ def test_the_intent_stands_before_the_consumer_is_called_and_names_the_queue() -
     assert [plan.key for plan in intent.plans] == [key_of("m1")]
     assert intent.expires == received(letter()).locked_until
     assert intent.home == received(letter()).home
-    assert OpenIntents([intent], 0).is_busy("m1")
+    assert OpenIntents([intent], 0).record_of("m1").is_busy
 
 
 @pytest.mark.parametrize(
@@ -225,14 +225,14 @@ def test_a_letter_without_an_answer_is_unknown_to_later_runs() -> None:
     journal = MemoryJournal()
     source = dead_letters(Told(), fifo=False, journal=journal)
     source.settle(received(letter()), CanaryResult(CanaryVerdict.NO_ANSWER))
-    assert OpenIntents(journal.read(), LONG_AFTER).may_be_sent("m1")
+    assert OpenIntents(journal.read(), LONG_AFTER).record_of("m1").maybe_sent
 
 
 def test_a_processed_letter_that_could_not_be_deleted_is_only_deleted_later() -> None:
     journal = MemoryJournal()
     source = dead_letters(Told(deletes=False), fifo=False, journal=journal)
     assert not source.settle(received(letter()), PROCESSED)
-    assert OpenIntents(journal.read(), LONG_AFTER).confirmation_of("m1") is not None
+    assert OpenIntents(journal.read(), LONG_AFTER).record_of("m1").mark is not None
 
 
 @pytest.mark.parametrize("down", [{"mark"}, {"erase"}, {"mark", "erase"}])

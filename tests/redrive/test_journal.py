@@ -14,6 +14,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.redrive.journal import (
     GRACE,
     MAX_PLANS,
+    NOT_ON_RECORD,
     OUT_OF_ROOM,
     ROOM,
     ClaimLost,
@@ -198,31 +199,30 @@ def test_a_letter_of_an_intent_is_sent_busy_or_unknown(now: float, sent: bool, s
     written = intent("a", "b", target=ROOM)
     intents = OpenIntents([written.marked(["a"]) if sent else written], now)
     mark = Confirmation("a", "journal")
-    assert intents.confirmation_of("a") == (mark if state == "sent" else None)
-    assert intents.is_busy("a") is (state == "busy")
-    assert intents.may_be_in_room("a") is (state == "unknown")
-    assert not intents.may_be_sent("a")
-    assert intents.stands("a")
+    record = intents.record_of("a")
+    assert record.mark == (mark if state == "sent" else None)
+    assert record.is_busy is (state == "busy")
+    assert record.maybe_stored is (state == "unknown")
+    assert not record.maybe_sent
+    assert record.is_named
     # No intent names this letter.
-    assert intents.confirmation_of("c") is None
-    assert not intents.is_busy("c")
-    assert not intents.may_be_in_room("c")
-    assert not intents.stands("c")
+    assert intents.record_of("c") == NOT_ON_RECORD
 
 
 @pytest.mark.parametrize("target", ["main", "parking:default", OUT_OF_ROOM])
 def test_a_letter_may_have_been_sent_whatever_another_intent_says_of_it(target: str) -> None:
     """One intent may have sent it, and another one put it into the waiting room."""
     intents = OpenIntents([intent("a", target=ROOM), intent("a", target=target)], NOW + GRACE)
-    assert intents.may_be_sent("a")
-    assert intents.may_be_in_room("a")
+    record = intents.record_of("a")
+    assert record.maybe_sent
+    assert record.maybe_stored
 
 
 def test_letters_with_the_same_first_bytes_are_told_apart() -> None:
     first, second = (str(uuid.UUID(int=(7 << 64) + n)) for n in range(2))
     intents = OpenIntents([intent(first)], NOW)
-    assert intents.is_busy(first)
-    assert not intents.stands(second)
+    assert intents.record_of(first).is_busy
+    assert intents.record_of(second) == NOT_ON_RECORD
 
 
 def test_each_letter_of_an_intent_is_known_by_its_own_target_and_mark() -> None:
@@ -235,11 +235,12 @@ def test_each_letter_of_an_intent_is_known_by_its_own_target_and_mark() -> None:
     ).marked([str(n) for n in range(0, 100, 7)], {"7": NEW_ID, "8": NEW_ID, "14": "no UUID"})
     intents = OpenIntents([mixed], NOW + GRACE)
     for n in range(100):
-        assert (intents.confirmation_of(str(n)) is not None) is (n % 7 == 0)
-        assert intents.may_be_in_room(str(n)) is (n % 7 != 0 and n % 3 == 1)
-        assert intents.may_be_sent(str(n)) is (n % 7 != 0 and n % 3 != 1)
-        assert intents.unrecorded(str(n)) == (NEW_ID if n == 7 else None)
-    assert intents.plan_of("7") == Plan(key_of("7"), ROOM, 7)
+        record = intents.record_of(str(n))
+        assert (record.mark is not None) is (n % 7 == 0)
+        assert record.maybe_stored is (n % 7 != 0 and n % 3 == 1)
+        assert record.maybe_sent is (n % 7 != 0 and n % 3 != 1)
+        without_stamp = (NEW_ID, Plan(key_of("7"), ROOM, 7))
+        assert record.unrecorded == (without_stamp if n == 7 else None)
 
 
 def test_a_lost_answer_is_told_from_a_killed_run() -> None:
@@ -248,15 +249,15 @@ def test_a_lost_answer_is_told_from_a_killed_run() -> None:
     kept = intent("c", "d", slot="kept").marked(["c"]).without_answers()
     standing = merged([left, kept, intent("e", slot="other")], {key_of("e")})
     for intents in ([left, kept], [standing], [standing.only({key_of("b"), key_of("d")}, "part")]):
-        known = OpenIntents(intents, NOW + GRACE)
-        assert [known.may_be_sent(copy) for copy in "bd"] == [True, True]
-        assert [known.had_no_answer(copy) for copy in "abcde"] == [False] * 3 + [True, False]
+        records = [OpenIntents(intents, NOW + GRACE).record_of(copy) for copy in "abcde"]
+        assert [record.maybe_sent for record in records] == [False, True, False, True, False]
+        assert [record.had_no_answer for record in records] == [False] * 3 + [True, False]
 
 
 def test_a_mark_in_any_intent_is_a_mark() -> None:
     intents = [intent("a").marked(["a"]), intent("a", owner="other", expires=NOW + 50)]
     for order in (intents, intents[::-1]):
-        assert OpenIntents(order, NOW).confirmation_of("a") == Confirmation("a", "journal")
+        assert OpenIntents(order, NOW).record_of("a").mark == Confirmation("a", "journal")
 
 
 # A worker's slot.

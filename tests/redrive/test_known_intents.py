@@ -90,18 +90,22 @@ def test_a_reading_says_what_queues_and_what_the_room_say() -> None:
         intent("outward", slot="room:due:3", target=OUT_OF_ROOM),
     )
     reading = intents.recent()
-    assert reading.confirmation_of("sent") == Confirmation("sent", "journal")
-    assert reading.confirmation_of("gone") == Confirmation("gone", "journal")
-    assert reading.is_busy("busy")
-    assert reading.is_busy("claimed")
     names = ("sent", "gone", "busy", "claimed", "repeat", "inward", "outward", "other")
-    assert [name for name in names if reading.may_be_sent(name)] == ["repeat", "outward"]
-    assert [name for name in names if reading.may_be_in_room(name)] == ["inward", "outward"]
-    assert [name for name in names if reading.is_unknown(name)] == ["repeat", "inward", "outward"]
-    assert [name for name in names if not reading.stands(name)] == ["other"]
-    assert reading.unrecorded("sent") == NEW_ID
-    assert reading.plan_of("sent").attempt == 1
-    assert reading.unrecorded("gone") is None
+    records = {name: reading.of_queue(name) for name in names}
+    assert records["sent"].mark == Confirmation("sent", "journal")
+    assert records["gone"].mark == Confirmation("gone", "journal")
+    assert [name for name in names if records[name].is_busy] == ["busy", "claimed"]
+    assert [name for name in names if records[name].maybe_sent] == ["repeat", "outward"]
+    assert [name for name in names if records[name].maybe_stored] == ["inward", "outward"]
+    assert [name for name in names if not records[name].is_named] == ["other"]
+    assert records["sent"].unrecorded == (NEW_ID, Plan(key_of("sent"), "main", 1))
+    assert records["gone"].unrecorded is None
+    # In the room, what moved a letter there is a reason to wait, and none to take it out.
+    there = reading.of_lane("room:due:9", names)
+    assert [name for name in names if there[name].mark] == ["gone"]
+    assert [name for name in names if there[name].is_busy] == ["busy", "claimed"]
+    assert [name for name in names if there[name].maybe_sent] == ["outward"]
+    assert [name for name in names if there[name].maybe_stored] == ["inward"]
 
 
 def test_the_claim_on_a_shard_is_no_reason_to_leave_its_letters() -> None:
@@ -110,9 +114,9 @@ def test_the_claim_on_a_shard_is_no_reason_to_leave_its_letters() -> None:
         intent("a", slot="room:due:1", target=OUT_OF_ROOM, expires=now),
         intent("b", slot="room:due:1~x.1", target=OUT_OF_ROOM, expires=now),
     )
-    others = intents.recent().room_without("room:due:1")
-    assert not others.is_busy("a")
-    assert others.is_busy("b")
+    others = intents.recent().of_lane("room:due:1", "ab")
+    assert not others["a"].is_busy
+    assert others["b"].is_busy
 
 
 def test_only_intents_whose_end_and_grace_are_over_have_ended() -> None:

@@ -292,8 +292,8 @@ def test_of_a_discarded_letter_the_copy_in_its_queue_is_known_to_be_done() -> No
     )
     assert bench.work(10, carrier=carrier).done
     intents = OpenIntents(journal.read(), bench.clock())
-    assert intents.confirmation_of(left) is not None
-    assert not intents.stands(other)
+    assert intents.record_of(left).mark is not None
+    assert not intents.record_of(other).is_named
 
 
 def test_a_letter_is_discarded_all_the_same_if_the_index_keeps_it() -> None:

@@ -102,7 +102,7 @@ def test_a_shard_of_a_worker_that_is_gone_is_taken_when_its_last_send_can_be_mar
     assert intents[SLOT].owner == "bob.1"
     # What it had marked is known to each that comes after it.
     reading = KnownIntents(shard.journal, shard.clock).fresh()
-    assert reading.room.confirmation_of("a") is not None
+    assert reading.room.record_of("a").mark is not None
 
 
 def test_a_worker_that_was_paused_too_long_has_lost_its_shard() -> None:

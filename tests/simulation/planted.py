@@ -35,7 +35,7 @@ from deadletter.redrive import (
     rescue,
     sending,
 )
-from deadletter.redrive.journal import OpenIntents, Slot
+from deadletter.redrive.journal import Slot
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.report import Tally
@@ -44,7 +44,7 @@ from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing import direct_router, judgement
 from deadletter.routing.decision import Hold
 from tests.simulation import simulator
-from tests.simulation.planting import Bugs, replaced, rewritten
+from tests.simulation.planting import Bugs, on_record, replaced, rewritten
 
 BUGS = Bugs()
 bug = BUGS.plant
@@ -92,13 +92,13 @@ def _() -> Iterator[None]:
 
 @bug("a mark in the journal is not looked at")
 def _() -> Iterator[None]:
-    with patch.object(OpenIntents, "confirmation_of", lambda self, copy: None):
+    with on_record(mark=None):
         yield
 
 
 @bug("a letter that another worker is sending is sent as well")
 def _() -> Iterator[None]:
-    with patch.object(OpenIntents, "is_busy", lambda self, copy: False):
+    with on_record(is_busy=False):
         yield
 
 
@@ -273,7 +273,7 @@ def _() -> Iterator[None]:
 
     with (
         replaced(WaitingRoomWorker, "_claim", make),
-        patch.object(OpenIntents, "is_busy", lambda self, copy: False),
+        on_record(is_busy=False),
     ):
         yield
 
@@ -291,7 +291,7 @@ def _() -> Iterator[None]:
 
     with (
         replaced(WaitingRoomWorker, "_claim", make),
-        patch.object(OpenIntents, "confirmation_of", lambda self, copy: None),
+        on_record(mark=None),
     ):
         yield
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from deadletter.aws.table import Condition, Joined
+from deadletter.redrive.journal import OpenIntents
 
 Planted = Callable[[], contextlib.AbstractContextManager[Any]]
 
@@ -40,6 +42,15 @@ def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Any:
     if not fits or not (takes_keywords or takes == ["*"]):
         raise TypeError(f"{name} takes {names}, and the planted one takes {takes}")
     return patch.object(owner, name, replacement)
+
+
+def on_record(**fields: Any) -> Any:
+    """What intents say of each letter replaced in some fields."""
+
+    def make(original: Any) -> Any:
+        return lambda self, copy: replace(original(self, copy), **fields)
+
+    return replaced(OpenIntents, "record_of", make)
 
 
 def rewritten(

@@ -18,7 +18,6 @@ from deadletter.aws import waiting_room as room_adapter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import Partition
 from deadletter.outage import health
-from deadletter.redrive.journal import OpenIntents
 from deadletter.replay import (
     freeze,
     leaving,
@@ -34,7 +33,7 @@ from deadletter.replay import (
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing import direct_router, judgement
-from tests.simulation.planting import Bugs, replaced
+from tests.simulation.planting import Bugs, on_record, replaced
 
 PACE_BUGS = Bugs()
 """Bugs of the limiter and of the kill switch, which the schedules of `replay_pace` catch."""
@@ -199,7 +198,7 @@ def _() -> Iterator[None]:
 
     with (
         replaced(shard_claim.ShardClaim, "__init__", make),
-        patch.object(OpenIntents, "is_busy", lambda self, copy: False),
+        on_record(is_busy=False),
     ):
         yield
 

@@ -125,7 +125,7 @@ def _() -> Iterator[None]:
             busy = [
                 received
                 for received in chunk
-                if self._known.recent().is_busy(received.letter.message_id)
+                if self._known.recent().of_queue(received.letter.message_id).is_busy
             ]
             self._dlq.delete([(r, Confirmation(r.letter.message_id, "hope")) for r in busy])
             return original(self, chunk)

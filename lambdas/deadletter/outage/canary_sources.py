@@ -276,7 +276,7 @@ class DlqCanaries(CanarySource):
     def _is_under_way(self, received: ReceivedLetter) -> bool:
         """Whether the mover has sent it, or may have: then the next redrive run handles it."""
         intents = OpenIntents(self._journal.read(), self._clock())
-        return intents.stands(received.letter.message_id)
+        return intents.names(key_of(received.letter.message_id))
 
     def _is_overtaking(self, received: ReceivedLetter) -> bool:
         group = received.letter.group
@@ -397,7 +397,7 @@ class LaneCanaries(CanarySource):
         return None
 
     def _is_touched(self, copy: str, intents: Sequence[Intent]) -> bool:
-        return OpenIntents(intents, self._clock()).stands(copy)
+        return OpenIntents(intents, self._clock()).names(key_of(copy))
 
 
 def _is_gone(left: Left, slot: Slot) -> bool:

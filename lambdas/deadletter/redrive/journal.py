@@ -346,6 +346,39 @@ class _Letters:
             self.maybe_sent[key] = max(intent.expires, self.maybe_sent.get(key, 0.0))
 
 
+@dataclass(frozen=True, slots=True)
+class OnRecord:
+    """What intents say of one letter; of most letters nothing.
+
+    is_named       whether any intent names it
+    mark           the mark that it has left its place: it only has to be deleted
+    is_busy        whether a worker whose locks have not ended may be sending it now
+    sent_until     when the last intent ended under which it may have been sent without a mark
+                   (epoch seconds); None if none may have sent it
+    maybe_stored   whether an intent that ended without a mark may have put it into the waiting room
+    had_no_answer  whether a process that lived on has noted that a send of it had no answer
+    unrecorded     its new message id and the plan under which it was sent, if it was sent without
+                   a stamp: its facts may be missing in the ledger
+    """
+
+    is_named: bool = False
+    mark: Confirmation | None = None
+    is_busy: bool = False
+    sent_until: float | None = None
+    maybe_stored: bool = False
+    had_no_answer: bool = False
+    unrecorded: tuple[str, Plan] | None = None
+
+    @property
+    def maybe_sent(self) -> bool:
+        """Whether it may have been sent to a queue: sending it may make a duplicate."""
+        return self.sent_until is not None
+
+
+NOT_ON_RECORD = OnRecord()
+"""What intents say of most letters."""
+
+
 class OpenIntents:
     """What intents say of letters, as they are at `now` (epoch seconds).
 
@@ -369,48 +402,21 @@ class OpenIntents:
         places = (letters.sent, letters.busy, letters.maybe_sent, letters.maybe_in_room)
         return any(key in place for place in places)
 
-    def stands(self, copy: str) -> bool:
-        """Whether any intent names a copy."""
-        return self.names(key_of(copy))
-
-    def confirmation_of(self, copy: str) -> Confirmation | None:
-        """The mark that this copy was sent, or None; with a mark it only has to be deleted."""
-        is_sent = self.stands(copy) and key_of(copy) in self._letters.sent
-        return Confirmation(copy, "journal") if is_sent else None
-
-    def unrecorded(self, copy: str) -> str | None:
-        """The new message id of a copy that was sent without a stamp; None for any other.
-
-        Its facts may be missing in the ledger: write them before the copy is deleted.
-        """
-        if not self.stands(copy):
-            return None
-        new_id, _ = self._letters.new_ids.get(key_of(copy), (None, None))
-        return new_id
-
-    def plan_of(self, copy: str) -> Plan:
-        """The plan under which a copy with an `unrecorded` id was sent."""
-        return self._letters.new_ids[key_of(copy)][1]
-
-    def is_busy(self, copy: str) -> bool:
-        """Whether a worker whose locks have not ended may be sending this copy now."""
-        return self.stands(copy) and key_of(copy) in self._letters.busy
-
-    def may_be_sent(self, copy: str) -> bool:
-        """Whether an expired intent without a mark may have sent a copy to a queue."""
-        return self.stands(copy) and key_of(copy) in self._letters.maybe_sent
-
-    def sent_until(self, copy: str) -> float:
-        """When the last intent ended under which a copy `may_be_sent` (epoch seconds)."""
-        return self._letters.maybe_sent[key_of(copy)]
-
-    def had_no_answer(self, copy: str) -> bool:
-        """Whether a process that lived on has noted that a send of this copy had no answer."""
-        return self.stands(copy) and key_of(copy) in self._letters.unanswered
-
-    def may_be_in_room(self, copy: str) -> bool:
-        """Whether an expired intent without a mark may have put a copy into the waiting room."""
-        return self.stands(copy) and key_of(copy) in self._letters.maybe_in_room
+    def record_of(self, copy: str) -> OnRecord:
+        """What the intents say of a copy."""
+        key = key_of(copy)
+        if not self.names(key):
+            return NOT_ON_RECORD
+        letters = self._letters
+        return OnRecord(
+            is_named=True,
+            mark=Confirmation(copy, "journal") if key in letters.sent else None,
+            is_busy=key in letters.busy,
+            sent_until=letters.maybe_sent.get(key),
+            maybe_stored=key in letters.maybe_in_room,
+            had_no_answer=key in letters.unanswered,
+            unrecorded=letters.new_ids.get(key),
+        )
 
     @property
     def _letters(self) -> _Letters:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from deadletter.redrive.journal import (
     Intent,
     Journal,
+    OnRecord,
     OpenIntents,
-    Plan,
     has_ended,
     key_of,
 )
-
-if TYPE_CHECKING:
-    from deadletter.message.confirmation import Confirmation
 
 REUSED_FOR = 30.0
 """Seconds for which a reading of the journal is used again for letters from a queue. An intent
@@ -43,45 +39,39 @@ class Reading:
     queue: OpenIntents
     room: OpenIntents
 
-    def confirmation_of(self, copy: str) -> Confirmation | None:
-        """The mark that a copy has left its queue, or the waiting room after it."""
-        return self.queue.confirmation_of(copy) or self.room.confirmation_of(copy)
+    def of_queue(self, copy: str) -> OnRecord:
+        """What stands on record of a letter in a queue: also that it has left the room since."""
+        out, room = self.queue.record_of(copy), self.room.record_of(copy)
+        if not room.is_named:
+            return out
+        return OnRecord(
+            is_named=True,
+            mark=out.mark or room.mark,
+            is_busy=out.is_busy or room.is_busy,
+            sent_until=room.sent_until if out.sent_until is None else out.sent_until,
+            # What may have left the room has been there.
+            maybe_stored=out.maybe_stored or room.maybe_sent,
+            had_no_answer=out.had_no_answer or room.had_no_answer,
+            unrecorded=out.unrecorded or room.unrecorded,
+        )
 
-    def is_busy(self, copy: str) -> bool:
-        return self.queue.is_busy(copy) or self.room.is_busy(copy)
+    def of_lane(self, slot: str, copies: Iterable[str]) -> dict[str, OnRecord]:
+        """What stands on record of letters in the room, but for what their own `slot` says.
 
-    def is_unknown(self, copy: str) -> bool:
-        return self.may_be_sent(copy) or self.may_be_in_room(copy)
-
-    def may_be_sent(self, copy: str) -> bool:
-        """Whether an intent without a mark may have sent a copy to a queue."""
-        return self.queue.may_be_sent(copy) or self.room.may_be_sent(copy)
-
-    def had_no_answer(self, copy: str) -> bool:
-        """Whether a process that lived on has noted that a send of this copy had no answer."""
-        return self.queue.had_no_answer(copy) or self.room.had_no_answer(copy)
-
-    def may_be_in_room(self, copy: str) -> bool:
-        """Whether a copy of the queue may have been put into the room, or been there."""
-        return self.queue.may_be_in_room(copy) or self.room.may_be_sent(copy)
-
-    def unrecorded(self, copy: str) -> str | None:
-        """The new message id of a copy whose facts may be missing in the ledger."""
-        return self.queue.unrecorded(copy) or self.room.unrecorded(copy)
-
-    def plan_of(self, copy: str) -> Plan:
-        """The plan under which a copy with an `unrecorded` id was sent."""
-        named = self.queue if self.queue.unrecorded(copy) else self.room
-        return named.plan_of(copy)
-
-    def stands(self, copy: str) -> bool:
-        """Whether any intent names a copy."""
-        return self.queue.stands(copy) or self.room.stands(copy)
-
-    def room_without(self, slot: str) -> OpenIntents:
-        """The intents that move letters out of the room, but for the one in a slot."""
+        An intent that put a letter there is a reason to wait for its end, and none to take the
+        letter out.
+        """
         others = (intent for intent in self.intents if intent.is_of_room and intent.slot != slot)
-        return OpenIntents(others, self.began)
+        outward = OpenIntents(others, self.began)
+
+        def record_of(copy: str) -> OnRecord:
+            out, inward = outward.record_of(copy), self.queue.record_of(copy)
+            if not inward.is_named:
+                return out
+            is_busy = out.is_busy or inward.is_busy
+            return replace(out, is_named=True, is_busy=is_busy, maybe_stored=inward.maybe_stored)
+
+        return {copy: record_of(copy) for copy in copies}
 
     def ended(self) -> list[Intent]:
         """The intents under which nothing is sent any more."""
@@ -153,7 +143,8 @@ class KnownIntents:
             known, gone = (
                 (reading.room, self._left_room) if from_room else (reading.queue, self._left_queue)
             )
-            gone.update(key_of(copy) for copy in copies if known.stands(copy))
+            keys = map(key_of, copies)
+            gone.update(key for key in keys if known.names(key))
 
     @property
     def left_queue(self) -> Collection[bytes]:

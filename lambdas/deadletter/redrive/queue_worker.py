@@ -9,7 +9,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, ReceivedLetter
 from deadletter.redrive.fifo import as_groups
 from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable, Slot
-from deadletter.redrive.known_intents import MOMENT, KnownIntents, Reading
+from deadletter.redrive.known_intents import MOMENT, KnownIntents
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.mover import MARGIN
 from deadletter.redrive.order import Order
@@ -18,7 +18,7 @@ from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import MAX_REQUEST, RouterClient, VerdictSource, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.sending import UnfilledBatches
-from deadletter.redrive.settling import MissingFacts
+from deadletter.redrive.settling import SentBefore, Settling
 from deadletter.routing.decision import Redrive
 from deadletter.signals.figures import Count
 
@@ -60,7 +60,7 @@ class QueueWorker:
             setup.dlq, run, setup.tally, setup.in_parallel, fifo=setup.pipeline.fifo
         )
         self._known = known
-        self._missing_facts = MissingFacts(setup.router, setup.mover, setup.tally)
+        self._settling = Settling(setup.router, setup.mover, setup.tally)
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
@@ -188,73 +188,48 @@ class QueueWorker:
         Copies that were sent are deleted. Those that another worker may be sending keep their
         locks: made visible, they would only be received again.
         """
-        intents = later = self._known.recent()
-        on_record = [received for received in chunk if intents.stands(received.letter.message_id)]
+        reading = later = self._known.recent()
+        early = {
+            copy: reading.of_queue(copy) for copy in (each.letter.message_id for each in chunk)
+        }
         in_room: Mapping[str, Confirmation] = {}
-        if any(intents.is_unknown(received.letter.message_id) for received in on_record):
-            maybe_in_room = [
-                received
-                for received in on_record
-                if intents.may_be_in_room(received.letter.message_id)
-            ]
-            in_room = self._room.find(maybe_in_room) if maybe_in_room else {}
+        if any(record.maybe_sent or record.maybe_stored for record in early.values()):
+            maybe_stored = [each for each in chunk if early[each.letter.message_id].maybe_stored]
+            in_room = self._room.find(maybe_stored) if maybe_stored else {}
             # A letter not found there may have left the room since the journal was read.
-            has_left = len(in_room) < len(maybe_in_room)
+            has_left = len(in_room) < len(maybe_stored)
             later = self._known.fresh() if has_left else self._known.recent(MOMENT)
-        self._on_record = {received.letter.message_id for received in on_record}
+        self._on_record = {copy for copy, record in early.items() if record.is_named}
         unmoved: list[ReceivedLetter] = []
         maybe_sent: dict[str, bool] = {}
-        sent: list[tuple[ReceivedLetter, Confirmation]] = []
+        sent: list[SentBefore] = []
         for received in chunk:
             copy = received.letter.message_id
-            # Most letters are in no intent: one question for all that follow.
-            stands = copy in self._on_record or later.stands(copy)
-            confirmation = (
-                (later.confirmation_of(copy) if stands else None)
-                or in_room.get(copy)
-                or self._mover.confirmation_of(copy)
-            )
-            is_busy = stands and (
-                intents.is_busy(copy)
-                or later.is_busy(copy)
-                or (later.may_be_in_room(copy) and not intents.may_be_in_room(copy))
-            )
+            first = early[copy]
+            last = first if later is reading else later.of_queue(copy)
+            confirmation = last.mark or in_room.get(copy) or self._mover.confirmation_of(copy)
+            was_stored_since = last.maybe_stored and not first.maybe_stored
             if confirmation is not None:
-                sent.append((received, confirmation))
-            elif is_busy or self._mover.is_unknown(copy):
+                sent.append(SentBefore(received, confirmation, last))
+            elif first.is_busy or last.is_busy or was_stored_since or self._mover.is_unknown(copy):
                 self._keep_locked([received])
             elif self._is_foreign(received) or self._group_of(received) in self._stopped_groups:
                 self._leave([received])
             else:
-                if stands and (intents.may_be_sent(copy) or later.may_be_sent(copy)):
-                    maybe_sent[copy] = not (
-                        intents.had_no_answer(copy) or later.had_no_answer(copy)
-                    )
+                if first.maybe_sent or last.maybe_sent:
+                    maybe_sent[copy] = not (first.had_no_answer or last.had_no_answer)
                 unmoved.append(received)
         self._tally.count_tried(len(sent) + len(unmoved))
         if sent:
-            self._delete(sent, later)
+            self._settle(sent)
         return unmoved, maybe_sent
 
-    def _delete(
-        self, sent: Sequence[tuple[ReceivedLetter, Confirmation]], intents: Reading
-    ) -> None:
-        """Delete letters that were sent before."""
-        self._tally.count(Count.ALREADY_SENT, len(sent))
-        recorded = self._missing_facts.write([received for received, _ in sent], intents)
-        deletable = [pair for pair in sent if pair[0].letter.message_id in recorded]
-        undeleted = self._dlq.delete(deletable)
-        left = {received.letter.message_id for received, _ in sent} - recorded
-        left |= {received.letter.message_id for received in undeleted}
-        self._tally.count(Count.UNDELETED, len(undeleted))
-        self._tally.count_gone(len(sent) - len(left))
-        self._tally.count_futile(len(left))
+    def _settle(self, sent: Sequence[SentBefore]) -> None:
+        gone = self._settling.settle(sent, self._dlq)
         # After its lock's end, the delete of a letter may be answered and have no effect.
         in_time = self._run.clock() + MARGIN
         self._known.note_gone(
-            received.letter.message_id
-            for received, _ in sent
-            if received.letter.message_id not in left and in_time < received.locked_until
+            each.copy for each in sent if each.copy in gone and in_time < each.received.locked_until
         )
 
     def _group_of(self, received: ReceivedLetter) -> str | None:

@@ -1,14 +1,14 @@
-"""Writes facts that a killed run left out: of letters that were sent without a stamp."""
+"""Deletes letters that were sent before, once the ledger has all facts of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
-from deadletter.message.queue import ReceivedLetter
+from deadletter.message.confirmation import Confirmation
+from deadletter.message.queue import LetterStore, ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.journal import Plan
+from deadletter.redrive.journal import OnRecord, Plan
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.report import Tally
@@ -16,21 +16,25 @@ from deadletter.routing.router import Router, Verdict, question_about, usable_ve
 from deadletter.signals.figures import Count
 
 
-class SentLetters(Protocol):
-    """What the journal says of letters that were sent without a stamp."""
+@dataclass(frozen=True, slots=True)
+class SentBefore:
+    """A letter in its place, the proof that it is elsewhere, and what is on record of it."""
 
-    def unrecorded(self, copy: str) -> str | None:
-        """The new message id of such a copy; None for any other."""
+    received: ReceivedLetter
+    confirmation: Confirmation
+    record: OnRecord
 
-    def plan_of(self, copy: str) -> Plan:
-        """The plan under which such a copy was sent."""
+    @property
+    def copy(self) -> str:
+        return self.received.letter.message_id
 
 
-class MissingFacts:
-    """Writes to the ledger what a run that was killed after its mark could not write.
+class Settling:
+    """Settles what earlier runs have sent, in queues and lanes.
 
-    The router reads the ledger: its verdict on the old copy gives the letter's origin and age,
-    and the journal the attempt.
+    A run that was killed after its mark could not write the facts of letters that it sent without
+    a stamp. The router reads the ledger: its verdict on the old copy gives the letter's origin and
+    age, and the journal the attempt.
     """
 
     def __init__(self, router: Router, mover: Mover, tally: Tally) -> None:
@@ -38,27 +42,40 @@ class MissingFacts:
         self._mover = mover
         self._tally = tally
 
-    def write(self, sent: Sequence[ReceivedLetter], intents: SentLetters) -> set[str]:
-        """Write what is missing. Returns the copies of which nothing is missing any more.
+    def settle(self, sent: Sequence[SentBefore], store: LetterStore) -> set[str]:
+        """Delete these letters from their place; returns the copies that are surely gone.
 
-        Raises RouterUnavailable.
+        One whose facts can't be written stays. Raises RouterUnavailable, and deletes nothing then.
         """
-        copies = {received.letter.message_id for received in sent}
-        missing = [received for received in sent if intents.unrecorded(received.letter.message_id)]
-        if not missing:
-            return copies
-        questions = [question_about(received, served=False) for received in missing]
-        incomplete = {question.letter.message_id for question in questions}
-        verdicts = usable_verdicts(self._router.decide(questions), list(incomplete))
+        if not sent:
+            return set()
+        self._tally.count(Count.ALREADY_SENT, len(sent))
+        incomplete = self._write_missing([each for each in sent if each.record.unrecorded])
+        whole = [each for each in sent if each.copy not in incomplete]
+        undeleted = store.delete([(each.received, each.confirmation) for each in whole])
+        gone = {each.copy for each in whole} - {each.letter.message_id for each in undeleted}
+        self._tally.count(Count.UNDELETED, len(undeleted))
+        self._tally.count_gone(len(gone))
+        self._tally.count_futile(len(sent) - len(gone))
+        return gone
+
+    def _write_missing(self, sent: Sequence[SentBefore]) -> set[str]:
+        """Write facts to the ledger; returns the copies of which some are missing still."""
+        if not sent:
+            return set()
+        questions = [question_about(each.received, served=False) for each in sent]
+        copies = [each.copy for each in sent]
+        verdicts = usable_verdicts(self._router.decide(questions), copies)
         stamps: dict[str, Stamp] = {}
-        for copy, verdict in verdicts.items():
-            new_id = intents.unrecorded(copy)
-            if new_id is not None:
-                stamps[new_id] = _stamp(verdict, intents.plan_of(copy))
+        for each in sent:
+            if each.copy in verdicts and each.record.unrecorded is not None:
+                new_id, plan = each.record.unrecorded
+                stamps[new_id] = _stamp(verdicts[each.copy], plan)
+        incomplete = set(copies)
         if stamps and self._mover.record(stamps):
             incomplete -= verdicts.keys()
         self._tally.count(Count.REDRIVE_UNRECORDED, len(incomplete))
-        return copies - incomplete
+        return incomplete
 
 
 def _stamp(verdict: Verdict, plan: Plan) -> Stamp:

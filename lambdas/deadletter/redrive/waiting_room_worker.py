@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import takewhile
 
 from deadletter.contract import rule_lane
-from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.pace.lane import LanePace
 from deadletter.redrive.fifo import as_groups
@@ -20,7 +19,7 @@ from deadletter.redrive.journal import (
     ClaimLost,
     Intent,
     JournalUnavailable,
-    OpenIntents,
+    OnRecord,
     Plan,
     Slot,
     key_of,
@@ -30,7 +29,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import RouterClient, VerdictSource, next_request, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.settling import MissingFacts
+from deadletter.redrive.settling import SentBefore, Settling
 from deadletter.redrive.waiting_room import OpenShard, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable
@@ -65,7 +64,7 @@ class WaitingRoomWorker:
         self._fifo = setup.pipeline.fifo
         self._journal = setup.journal
         self._known = known
-        self._missing_facts = MissingFacts(setup.router, setup.mover, setup.tally)
+        self._settling = Settling(setup.router, setup.mover, setup.tally)
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
@@ -164,23 +163,17 @@ class WaitingRoomWorker:
         if is_new_claim:
             # Another run may have worked in the shard until the claim.
             intents = self._known.fresh()
-        inward = intents.queue
-        # An intent that put a letter in here is no reason to take it out.
-        outward = intents.room_without(name)
-        free = [
-            entry
-            for entry in entries
-            if not inward.is_busy(entry.copy) and not outward.is_busy(entry.copy)
-        ]
+        records = intents.of_lane(name, [entry.copy for entry in entries])
+        free = [entry for entry in entries if not records[entry.copy].is_busy]
         # The intent that put it in was never marked: its copy may still be in the queue, and
         # only our mark will tell that it must not be moved again.
-        slot.keep([entry.copy for entry in free if inward.may_be_in_room(entry.copy)])
+        slot.keep([entry.copy for entry in free if records[entry.copy].maybe_stored])
         try:
             stopped: set[str | None] = set()
             for contents in self._room.read_in_parts(
                 free, self._run.locked_until, self._in_parallel
             ):
-                self._move(contents.letters, outward, slot, stopped)
+                self._move(contents.letters, records, slot, stopped)
         except (RunStopped, RouterUnavailable):
             self._close(slot)
             raise
@@ -234,26 +227,26 @@ class WaitingRoomWorker:
     def _move(
         self,
         letters: Sequence[ReceivedLetter],
-        intents: OpenIntents,
+        records: Mapping[str, OnRecord],
         slot: Slot,
         stopped: set[str | None],
     ) -> None:
         """Move letters that were read; on FIFO none of the groups `stopped`, and adds to them."""
-        sent: list[tuple[ReceivedLetter, Confirmation]] = []
+        sent: list[SentBefore] = []
         unmoved: list[ReceivedLetter] = []
         for received in letters:
-            copy = received.letter.message_id
-            confirmation = intents.confirmation_of(copy)
-            if confirmation is not None:
-                sent.append((received, confirmation))
+            record = records[_copy(received)]
+            if record.mark is not None:
+                sent.append(SentBefore(received, record.mark, record))
             elif not self._fifo or received.letter.group not in stopped:
                 unmoved.append(received)
         if sent:
-            self._delete(sent, intents)
+            self._tally.count_tried(len(sent))
+            self._known.note_gone(self._settling.settle(sent, self._room), from_room=True)
         maybe_sent = {
-            copy: not intents.had_no_answer(copy)
+            copy: not records[copy].had_no_answer
             for copy in map(_copy, unmoved)
-            if intents.may_be_sent(copy)
+            if records[copy].maybe_sent
         }
         while unmoved:
             granted = self._run.permission(len(unmoved))
@@ -273,21 +266,6 @@ class WaitingRoomWorker:
             if self._fifo:
                 stopped |= {r.letter.group for r in part if r.letter.message_id not in gone}
                 unmoved = [r for r in unmoved if r.letter.group not in stopped]
-
-    def _delete(
-        self, sent: Sequence[tuple[ReceivedLetter, Confirmation]], intents: OpenIntents
-    ) -> None:
-        """Delete letters that were sent before."""
-        self._tally.count_tried(len(sent))
-        self._tally.count(Count.ALREADY_SENT, len(sent))
-        recorded = self._missing_facts.write([received for received, _ in sent], intents)
-        undeleted = self._room.delete([pair for pair in sent if _copy(pair[0]) in recorded])
-        here = set(map(_copy, undeleted)) | {_copy(received) for received, _ in sent} - recorded
-        self._tally.count(Count.UNDELETED, len(undeleted))
-        self._tally.count_gone(len(sent) - len(here))
-        self._tally.count_futile(len(here))
-        gone = (copy for received, _ in sent if (copy := _copy(received)) not in here)
-        self._known.note_gone(gone, from_room=True)
 
     def _judge(self, part: Sequence[ReceivedLetter], maybe_sent: Mapping[str, bool]) -> list[Order]:
         verdicts = self._verdict_source.verdicts(part, served=True)

@@ -24,12 +24,12 @@ from deadletter.contract import (
 from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.journal import OpenIntents
+from deadletter.redrive.journal import OnRecord
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.rescue import is_parking
-from deadletter.redrive.settling import MissingFacts
+from deadletter.redrive.settling import SentBefore, Settling
 from deadletter.redrive.waiting_room import (
     FOREVER,
     SHARDS,
@@ -114,7 +114,7 @@ class RunLeaving:
         self._setup = setup
         self._room = RunRoom(setup.room, setup.tickets, setup.tally)
         mover = setup.mover_for(self._room)
-        self._missing_facts = MissingFacts(setup.router, mover, setup.tally)
+        self._settling = Settling(setup.router, mover, setup.tally)
         self._is_complete = True
         self._positions: dict[str, int] = {}
 
@@ -250,23 +250,19 @@ class RunLeaving:
             self._is_complete = False
             return set()
         slot, reading, expires = claimed
-        outward = reading.room_without(claim.name)
-        free = [
-            entry
-            for entry in entries
-            if not reading.queue.is_busy(entry.copy) and not outward.is_busy(entry.copy)
-        ]
+        records = reading.of_lane(claim.name, [entry.copy for entry in entries])
+        free = [entry for entry in entries if not records[entry.copy].is_busy]
         if len(free) < len(entries):
             self._is_complete = False
-        slot.keep([each.copy for each in free if reading.queue.may_be_in_room(each.copy)])
+        slot.keep([each.copy for each in free if records[each.copy].maybe_stored])
         contents = setup.room.read(free, expires)
         letters = {received.letter.message_id: received for received in contents.letters}
         tickets = self._tickets_of(letters)
-        sent = self._sent(letters, tickets, outward)
-        self._delete_sent(shard, letters, sent, tickets, outward)
+        sent = self._sent(letters, tickets, records)
+        self._delete_sent(shard, letters, sent, tickets, records)
         slot.keep([copy for copy in sent if copy not in self._room.gone])
         remaining = {copy: each for copy, each in letters.items() if copy not in sent}
-        left = self._postpone(shard, remaining, tickets, outward)
+        left = self._postpone(shard, remaining, tickets, records)
         claim.hold(slot)
         return left
 
@@ -278,7 +274,7 @@ class RunLeaving:
         self,
         letters: Mapping[str, ReceivedLetter],
         tickets: Mapping[str, Ticket],
-        intents: OpenIntents,
+        records: Mapping[str, OnRecord],
     ) -> set[str]:
         """The letters that a worker has sent and not deleted: they must not go anywhere else."""
         return {
@@ -286,7 +282,7 @@ class RunLeaving:
             for copy in letters
             if (copy in tickets and tickets[copy].fate not in OUTSIDE)
             # Also one that its ticket lets go: it has reached the parking queue.
-            or intents.confirmation_of(copy) is not None
+            or records[copy].mark is not None
         }
 
     def _delete_sent(
@@ -295,45 +291,37 @@ class RunLeaving:
         letters: Mapping[str, ReceivedLetter],
         sent: set[str],
         tickets: Mapping[str, Ticket],
-        intents: OpenIntents,
+        records: Mapping[str, OnRecord],
     ) -> None:
-        recorded = self._recorded([letters[copy] for copy in letters if copy in sent], intents)
         owed = {
             copy: tickets.get(copy) or self._ticket(shard, letters[copy], ReplayOutcome.SENT)
             for copy in letters
-            if copy in recorded
+            if copy in sent
         }
         self._room.expect(owed)
-        if owed:
-            self._room.delete(
-                [
-                    (letters[copy], intents.confirmation_of(copy) or confirmation_by(ticket))
-                    for copy, ticket in owed.items()
-                ]
-            )
-        if sent:
-            # Their outcomes are looked up by the next call.
-            self._is_complete = False
-
-    def _recorded(self, sent: Sequence[ReceivedLetter], intents: OpenIntents) -> set[str]:
-        """Write what a worker could not write of these letters; returns those that are whole."""
+        settled = [
+            SentBefore(letters[copy], records[copy].mark or confirmation_by(ticket), records[copy])
+            for copy, ticket in owed.items()
+        ]
         try:
-            return self._missing_facts.write(sent, intents)
+            self._settling.settle(settled, self._room)
         except RouterUnavailable as error:
             # They stay where they are: the next call finds them there.
             self._setup.tally.note_trouble(str(error))
-            return set()
+        if sent:
+            # Their outcomes are looked up by the next call.
+            self._is_complete = False
 
     def _postpone(
         self,
         shard: int,
         letters: Mapping[str, ReceivedLetter],
         tickets: Mapping[str, Ticket],
-        intents: OpenIntents,
+        records: Mapping[str, OnRecord],
     ) -> set[str]:
         if not letters:
             return set()
-        maybe_sent = sum(intents.may_be_sent(copy) for copy in letters)
+        maybe_sent = sum(records[copy].maybe_sent for copy in letters)
         self._setup.tally.count_now(Figure.POSSIBLE_DUPLICATE, maybe_sent)
         self._room.put_ahead(
             [

@@ -12,13 +12,13 @@ from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.journal import GRACE, OpenIntents, Slot
+from deadletter.redrive.journal import GRACE, OnRecord, Slot
 from deadletter.redrive.known_intents import Reading
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.router_client import RouterClient
 from deadletter.redrive.sending import LAST_SEND
-from deadletter.redrive.settling import MissingFacts
+from deadletter.redrive.settling import SentBefore, Settling
 from deadletter.replay.carried import CarriedLetters
 from deadletter.replay.limiter import (
     GRANT_SECONDS,
@@ -40,7 +40,6 @@ from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmatio
 from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.decision import Decision, Redrive
 from deadletter.routing.router import Verdict
-from deadletter.signals.figures import Count
 
 ASIDE_SECONDS = 3.0
 """Seconds for which a letter that could not be moved is left alone."""
@@ -73,7 +72,7 @@ class RunMoves:
         self._fates = Fates(setup.plan, setup.pipeline.consumer_library)
         self._mover = setup.mover_for(room)
         self._router = RouterClient(router=setup.router, tally=setup.tally)
-        self._missing_facts = MissingFacts(setup.router, self._mover, setup.tally)
+        self._settling = Settling(setup.router, self._mover, setup.tally)
         self._further = 0
         self._is_carrying = False
 
@@ -117,20 +116,20 @@ class RunMoves:
         reading: Reading,
         expires: float,
     ) -> None:
-        outward = reading.room_without(work.claim.name)
+        records = reading.of_lane(work.claim.name, [letter.copy for letter in letters])
         free: list[RunLetter] = []
         for letter in letters:
-            if reading.queue.is_busy(letter.copy) or outward.is_busy(letter.copy):
+            if records[letter.copy].is_busy:
                 letter.look_at = self._clock() + ASIDE_SECONDS
             else:
                 free.append(letter)
         # The intent that put it in was never marked: its copy may still be in the queue, and
         # only our mark will tell that it must not be moved again.
-        slot.keep([each.copy for each in free if reading.queue.may_be_in_room(each.copy)])
+        slot.keep([each.copy for each in free if records[each.copy].maybe_stored])
         here = self._read_items(work, free, expires)
-        unmoved = self._end_processed(work, self._settle_sent(work, here, outward, slot))
+        unmoved = self._end_processed(work, self._settle_sent(work, here, records, slot))
         if unmoved:
-            self._move(work, unmoved, outward, slot, expires)
+            self._move(work, unmoved, records, slot, expires)
 
     def _read_items(
         self, work: ShardWork, letters: Sequence[RunLetter], expires: float
@@ -183,29 +182,21 @@ class RunMoves:
         self,
         work: ShardWork,
         here: Mapping[RunLetter, ReceivedLetter],
-        intents: OpenIntents,
+        records: Mapping[str, OnRecord],
         slot: Slot,
     ) -> dict[RunLetter, ReceivedLetter]:
         """Give letters their tickets that an earlier worker has sent; returns the others."""
         sent = {
-            letter: confirmation
+            letter: SentBefore(received, confirmation, records[letter.copy])
             for letter, received in here.items()
-            if (confirmation := self._confirmation(copy_of(received), intents)) is not None
+            if (confirmation := self._confirmation(records[letter.copy], letter.copy)) is not None
         }
         if sent:
-            self._tally.count(Count.ALREADY_SENT, len(sent))
-            recorded = self._missing_facts.write([here[letter] for letter in sent], intents)
             tickets = {
                 letter.copy: self._ticket(work, letter, here[letter].stamp) for letter in sent
             }
             self._room.expect(tickets)
-            self._room.delete(
-                [
-                    (here[letter], confirmation)
-                    for letter, confirmation in sent.items()
-                    if letter.copy in recorded
-                ]
-            )
+            self._settling.settle(list(sent.values()), self._room)
             slot.keep([letter.copy for letter in sent if letter.copy not in self._room.gone])
             for letter in sent:
                 self._after_move(work, letter, tickets[letter.copy])
@@ -231,12 +222,12 @@ class RunMoves:
             self._standings.end(work, letter, outcome)
         return {each: received for each, received in here.items() if each not in outcomes}
 
-    def _confirmation(self, copy: str, intents: OpenIntents) -> Confirmation | None:
+    def _confirmation(self, record: OnRecord, copy: str) -> Confirmation | None:
         """The confirmation that a copy has left, by this worker or by one before it."""
         owed = self._room.owed(copy)
         if owed is not None:
             return confirmation_by(owed)
-        return intents.confirmation_of(copy) or self._mover.confirmation_of(copy)
+        return record.mark or self._mover.confirmation_of(copy)
 
     def _ticket(self, work: ShardWork, letter: RunLetter, stamp: Stamp | None) -> Ticket:
         """The ticket of a letter that is sent; its stamp is the one before the send."""
@@ -267,12 +258,12 @@ class RunMoves:
         self,
         work: ShardWork,
         here: Mapping[RunLetter, ReceivedLetter],
-        outward: OpenIntents,
+        records: Mapping[str, OnRecord],
         slot: Slot,
         expires: float,
     ) -> None:
         """Judge letters, and move those that the grant covers."""
-        orders = self._judged(work, here, outward)
+        orders = self._judged(work, here, records)
         sends = {
             letter: order for letter, order in orders.items() if is_send(order.decision, self._plan)
         }
@@ -384,7 +375,7 @@ class RunMoves:
         self,
         work: ShardWork,
         here: Mapping[RunLetter, ReceivedLetter],
-        outward: OpenIntents,
+        records: Mapping[str, OnRecord],
     ) -> dict[RunLetter, Order]:
         """What is done with each letter; one that stays for now is left out."""
         verdicts = self._verdicts(list(here.values()))
@@ -410,9 +401,10 @@ class RunMoves:
             if answer.waits:
                 work.lineup.stop(letter)
                 continue
-            is_unanswered = letter.maybe_sent or outward.had_no_answer(letter.copy)
-            maybe_sent = letter.maybe_sent or outward.may_be_sent(letter.copy)
-            if self._may_be_under_way(letter, answer.decision, outward):
+            record = records[letter.copy]
+            is_unanswered = letter.maybe_sent or record.had_no_answer
+            maybe_sent = letter.maybe_sent or record.maybe_sent
+            if self._may_be_under_way(letter, answer.decision, record):
                 continue
             orders[letter] = Order(
                 received,
@@ -425,19 +417,17 @@ class RunMoves:
             )
         return orders
 
-    def _may_be_under_way(
-        self, letter: RunLetter, decision: Decision, outward: OpenIntents
-    ) -> bool:
+    def _may_be_under_way(self, letter: RunLetter, decision: Decision, record: OnRecord) -> bool:
         """Whether a letter that is to leave the run has to stay, since a copy may be under way.
 
         Its ordering key would go on, past a copy that the consumer may still receive. It stays
         as long as an outcome is awaited.
         """
         ends_key = self._fates.sent is ReplayOutcome.SENT and not is_send(decision, self._plan)
-        if not ends_key or letter.bound is not None or not outward.may_be_sent(letter.copy):
+        if not ends_key or letter.bound is not None or record.sent_until is None:
             return False
         letter.look_at = self._clock() + LONGEST_LOOK
-        return self._clock() < outward.sent_until(letter.copy) + self._plan.outcome_timeout
+        return self._clock() < record.sent_until + self._plan.outcome_timeout
 
     def _ticket_of(self, work: ShardWork, letter: RunLetter, order: Order) -> Ticket:
         if letter.bound is not None and letter.ticket is not None:
