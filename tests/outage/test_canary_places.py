@@ -306,10 +306,7 @@ class OneMove:
     slots: list[Any] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
 
-    def move_from_queue(self, queue: object, orders: Sequence[Order], slot: Any) -> Left:
-        return self.move_from_room(orders, slot)
-
-    def move_from_room(self, orders: Sequence[Order], slot: Any) -> Left:
+    def move(self, orders: Sequence[Order], slot: Any, queue: object = None) -> Left:
         self.slots.append(slot)
         self.orders += orders
         return self.left
@@ -348,15 +345,15 @@ def test_a_dead_letter_is_visible_at_once_only_if_it_was_certainly_not_sent(
 def test_a_journal_that_cannot_close_a_move_does_not_undo_it() -> None:
     scene = DlqScene(LetterQueue(), Chosen(set()))
     mover: Any = OneMove(Left())
-    original = mover.move_from_queue
+    original = mover.move
 
-    def move(queue: object, orders: Sequence[Order], slot: Any) -> Left:
+    def move(orders: Sequence[Order], slot: Any, queue: object) -> Left:
         slot.intend([Plan(key_of("m1"), "main", 1)], NOW + 60)
         scene.journal.down = {"erase"}
-        left: Left = original(queue, orders, slot)
+        left: Left = original(orders, slot, queue)
         return left
 
-    mover.move_from_queue = move
+    mover.move = move
     assert scene.source().move(mover, order_of(MESSAGE), "permit")
     assert list(scene.journal.held) == ["canary.permit"]
 

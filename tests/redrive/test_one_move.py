@@ -194,12 +194,12 @@ class Move:
         self.clock.advance(seconds)
 
     def out_of_queue(self, *orders: Order) -> Left:
-        return self.mover.move_from_queue(self.dlq, orders, self.slot)  # type: ignore[arg-type]
+        return self.mover.move(orders, self.slot, self.dlq)  # type: ignore[arg-type]
 
     def out_of_room(self, *orders: Order) -> Left:
         plans = [Plan(key_of(order.copy), "", 0) for order in orders]
         self.slot.intend(plans, START + 100)
-        return self.mover.move_from_room(orders, self.slot)
+        return self.mover.move(orders, self.slot)
 
     @property
     def counts(self) -> dict[str, int]:

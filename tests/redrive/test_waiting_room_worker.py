@@ -162,7 +162,7 @@ class Bench:
 
     # The mover.
 
-    def move_from_room(self, orders: Sequence[Order], _slot: object) -> Left:
+    def move(self, orders: Sequence[Order], _slot: object) -> Left:
         self.orders += orders
         for order in orders:
             if order.copy not in self.stays:

@@ -22,6 +22,7 @@ from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
@@ -34,7 +35,7 @@ from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.progress import ShardProgress
 from deadletter.replay.reconcile import ReconcileSetup, RunSum, reconcile
 from deadletter.replay.run import ReplayRun, RunState, aborted
-from deadletter.replay.shard_claim import ShardClaim
+from deadletter.replay.shard_work import claim_of_run
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup, WorkReport
@@ -254,13 +255,13 @@ class ReplayBench:
     def work(self, seconds: float = 20.0, **changes: Any) -> WorkReport:
         return self.worker(**changes).run(self.clock() + seconds)
 
-    def claim(self, shard: int) -> ShardClaim:
+    def claim(self, shard: int) -> LaneClaim:
         journal = DynamoDBJournal(self.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
-        return ShardClaim(
+        return claim_of_run(
+            self.run_id,
+            shard,
             journal=journal,
             known=KnownIntents(journal, self.clock),
-            run=self.run_id,
-            shard=shard,
             owner=self.stage.world.new_id(),
             clock=self.clock,
         )

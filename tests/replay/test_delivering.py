@@ -207,7 +207,7 @@ def test_what_was_processed_is_on_record_although_another_worker_has_the_shard_b
     class Slow(Answers):
         def deliver(self, letters: Sequence[Letter], run: str) -> DirectAnswer:
             bench.clock.advance(120)
-            assert bench.claim(name.shard).intend([name.copy], bench.clock()) is not None
+            assert bench.claim(name.shard).take([name.copy], bench.clock()) is not None
             return super().deliver(letters, run)
 
     consumer = Slow([DirectFate.RECOVERED])

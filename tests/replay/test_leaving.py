@@ -11,17 +11,17 @@ import pytest
 
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.objects import S3RunObjects
-from deadletter.contract import DISCARDED, PARKED_LANE, ROWS_KEPT
+from deadletter.contract import DISCARDED, PARKED_LANE, ROWS_KEPT, run_lane
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import OUT_OF_ROOM, Plan, Slot, key_of
+from deadletter.redrive.lane_claim import lane_slot
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, RoomUnavailable
 from deadletter.replay.discarded import discarded_name
 from deadletter.replay.names import PART
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DISCARD, ReplayPlan
-from deadletter.replay.shard_claim import slot_name
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.routing.router import RouterAnswer, RouterUnavailable
 from deadletter.signals.figures import Figure
@@ -181,7 +181,7 @@ def sent_without_facts(bench: ReplayBench) -> str:
     """A worker has sent a letter of ten attributes and marked it, and died; returns its copy."""
     [name] = bench.names
     journal = DynamoDBJournal(bench.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
-    worker = Slot(journal, f"{slot_name(bench.run_id, name.shard)}~worker.1", "worker")
+    worker = Slot(journal, f"{lane_slot(run_lane(bench.run_id), name.shard)}~worker.1", "worker")
     worker.intend([Plan(key_of(name.copy), OUT_OF_ROOM, 0)], bench.clock() + 15.0)
     worker.mark([name.copy], {name.copy: NEW_ID})
     bench.clock.advance(30.0)
@@ -327,7 +327,7 @@ def test_a_letter_stays_in_the_lane_until_its_ticket_stands() -> None:
 def test_a_worker_and_a_leaving_run_never_have_a_shard_at_once() -> None:
     bench = ReplayBench([""])
     [shard] = [shard for shard, letters in enumerate(bench.index.shards) if letters]
-    claimed = bench.claim(shard).intend(["another"], bench.clock())
+    claimed = bench.claim(shard).take(["another"], bench.clock())
     assert claimed is not None
     bench.abort()
     assert not bench.leave()
@@ -388,7 +388,7 @@ def test_a_letter_that_an_earlier_worker_may_still_be_sending_stays_until_it_can
     bench = ReplayBench([""])
     [name] = bench.names
     journal = DynamoDBJournal(bench.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
-    kept = Slot(journal, f"{slot_name(bench.run_id, name.shard)}~worker.1", "worker")
+    kept = Slot(journal, f"{lane_slot(run_lane(bench.run_id), name.shard)}~worker.1", "worker")
     kept.intend([Plan(key_of(name.copy), OUT_OF_ROOM, 0)], bench.clock() + 15.0)
     bench.abort()
     bench.clock.advance(29.0)

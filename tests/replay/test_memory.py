@@ -110,7 +110,7 @@ class StubMover:
     def __init__(self, room: Any) -> None:
         self._room = room
 
-    def move_from_room(self, orders: Sequence[Any], slot: Any) -> Left:
+    def move(self, orders: Sequence[Any], slot: Any) -> Left:
         slot.mark([order.copy for order in orders])
         self._room.delete([(order.received, Confirmation(order.copy, "queue")) for order in orders])
         return Left()

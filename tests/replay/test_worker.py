@@ -18,6 +18,7 @@ from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.outage.health import believed
+from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
@@ -28,7 +29,6 @@ from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, Repl
 from deadletter.replay.plan_limits import Fates, PlannedMove, within
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable, aborted, held, resumed
 from deadletter.replay.run_room import RunRoom
-from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.routing.decision import Hold, Park, Redrive
 from deadletter.signals.figures import Count
@@ -223,10 +223,10 @@ def test_a_letter_whose_parking_had_no_answer_does_not_wait_for_an_outcome() -> 
 
 def test_a_letter_that_another_worker_was_about_to_park_is_parked_before_its_key_goes_on() -> None:
     bench = ReplayBench(["a", "a"], plan(ordered=True, attempts=1))
-    intend, put_ahead = ShardClaim.intend, RunRoom.put_ahead
+    take, put_ahead = LaneClaim.take, RunRoom.put_ahead
 
-    def another_worker_is_first(claim: ShardClaim, *arguments: Any) -> Any:
-        with patch.object(ShardClaim, "intend", intend):
+    def another_worker_is_first(claim: LaneClaim, *arguments: Any) -> Any:
+        with patch.object(LaneClaim, "take", take):
             bench.work(5)
             assert bench.consume(lambda _number: False) == [0]
             bench.bring_back()
@@ -234,14 +234,14 @@ def test_a_letter_that_another_worker_was_about_to_park_is_parked_before_its_key
                 bench.work(5)
         in_lane.extend(bench.in_lane())
         patched.stop()
-        return intend(claim, *arguments)
+        return take(claim, *arguments)
 
     def puts_and_has_no_answer(room: RunRoom, tickets: Sequence[Ticket]) -> None:
         put_ahead(room, tickets)
         raise TicketsUnavailable("no answer")
 
     in_lane: list[str] = []
-    patched = patch.object(ShardClaim, "intend", another_worker_is_first)
+    patched = patch.object(LaneClaim, "take", another_worker_is_first)
     patched.start()
     bench.work(20)
     assert len(in_lane) == 2
@@ -453,7 +453,7 @@ def test_a_letter_whose_item_cannot_be_read_is_left_alone_longer_each_time() -> 
 def test_a_worker_waits_for_a_shard_that_another_has_and_does_not_ask_all_the_time() -> None:
     bench = ReplayBench(["a"])
     [name] = bench.names
-    assert bench.claim(name.shard).intend([name.copy], bench.clock()) is not None
+    assert bench.claim(name.shard).take([name.copy], bench.clock()) is not None
     waits: list[float] = []
     bench.work(20, wait=lambda seconds: (waits.append(seconds), bench.clock.advance(seconds)))
     assert numbers_in(bench, bench.stage.main) == []
@@ -911,14 +911,14 @@ def test_a_worker_reports_how_its_letters_stand() -> None:
 
 def meanwhile(acts: Callable[[], object]) -> Any:
     """Something happens in front of the first claim that a worker makes, after it has looked."""
-    intend = ShardClaim.intend
+    take = LaneClaim.take
 
-    def intend_later(claim: ShardClaim, *arguments: Any) -> Any:
+    def take_later(claim: LaneClaim, *arguments: Any) -> Any:
         patched.stop()
         acts()
-        return intend(claim, *arguments)
+        return take(claim, *arguments)
 
-    patched = patch.object(ShardClaim, "intend", intend_later)
+    patched = patch.object(LaneClaim, "take", take_later)
     return patched
 
 

@@ -151,11 +151,11 @@ def test_a_worker_that_claims_a_shard_once_more_gives_no_intent_an_earlier_name(
     claim = bench.claim(name.shard)
     names = set()
     for _ in range(2):
-        claimed = claim.intend([name.copy], bench.clock())
+        claimed = claim.take([name.copy], bench.clock())
         assert claimed is not None
         [intent] = DynamoDBJournal(bench.dynamodb, LETTERS, "orders", ROWS_KEPT).read()
         names.add((intent.owner, intent.sequence))
-        claim.hold(claimed[0])
+        claim.hold(claimed)
         claim.close()
     assert len(names) == 2
 
@@ -163,10 +163,9 @@ def test_a_worker_that_claims_a_shard_once_more_gives_no_intent_an_earlier_name(
 def test_the_shard_of_a_killed_worker_is_free_once_its_intent_and_the_grace_have_ended() -> None:
     bench = ReplayBench(["a"])
     [name] = bench.names
-    claimed = bench.claim(name.shard).intend([name.copy], bench.clock())
+    claimed = bench.claim(name.shard).take([name.copy], bench.clock())
     assert claimed is not None
-    _, _, expires = claimed
-    bench.clock.now = expires + GRACE - 1
-    assert bench.claim(name.shard).intend([name.copy], bench.clock()) is None
-    bench.clock.now = expires + GRACE
-    assert bench.claim(name.shard).intend([name.copy], bench.clock()) is not None
+    bench.clock.now = claimed.expires + GRACE - 1
+    assert bench.claim(name.shard).take([name.copy], bench.clock()) is None
+    bench.clock.now = claimed.expires + GRACE
+    assert bench.claim(name.shard).take([name.copy], bench.clock()) is not None

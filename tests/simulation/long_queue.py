@@ -122,7 +122,7 @@ class LongQueueSimulation(ShardsSimulation):
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """Counts what a schedule with a short queue has none of."""
-        receive, move = ChunkReceiver._receive, Mover.move_from_queue
+        receive, move = ChunkReceiver._receive, Mover.move
         take = UnfilledBatches.take
         moving: Counter[int] = Counter()
 
@@ -147,7 +147,7 @@ class LongQueueSimulation(ShardsSimulation):
         with (
             patch.object(UnfilledBatches, "take", taking),
             patch.object(ChunkReceiver, "_receive", receiving),
-            patch.object(Mover, "move_from_queue", moved),
+            patch.object(Mover, "move", moved),
         ):
             yield
 

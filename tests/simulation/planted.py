@@ -37,10 +37,10 @@ from deadletter.redrive import (
 )
 from deadletter.redrive.journal import Slot
 from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
-from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing import direct_router, judgement
 from deadletter.routing.decision import Hold
 from tests.simulation import simulator
@@ -53,13 +53,15 @@ bug = BUGS.plant
 @bug("the letter is deleted before it is sent")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def move(self: Any, source: Any, orders: Any, slot: Any) -> Any:
-            source.delete([(order.received, Confirmation(order.copy, "hope")) for order in orders])
-            return original(self, source, orders, slot)
+        def move(self: Any, orders: Any, slot: Any, queue: Any = None) -> Any:
+            if queue is not None:
+                moved = [(order.received, Confirmation(order.copy, "hope")) for order in orders]
+                queue.delete(moved)
+            return original(self, orders, slot, queue)
 
         return move
 
-    with replaced(Mover, "move_from_queue", make):
+    with replaced(Mover, "move", make):
         yield
 
 
@@ -235,16 +237,17 @@ def _() -> Iterator[None]:
 @bug("a letter leaves the waiting room before it is sent")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def move(self: Any, orders: Any, slot: Any) -> Any:
+        def move(self: Any, orders: Any, slot: Any, queue: Any = None) -> Any:
             leaving = [order for order in orders if not isinstance(order.decision, Hold)]
-            self._room.delete(
-                [(letter.received, Confirmation(letter.copy, "hope")) for letter in leaving]
-            )
-            return original(self, orders, slot)
+            if queue is None:
+                self._room.delete(
+                    [(letter.received, Confirmation(letter.copy, "hope")) for letter in leaving]
+                )
+            return original(self, orders, slot, queue)
 
         return move
 
-    with replaced(Mover, "move_from_room", make):
+    with replaced(Mover, "move", make):
         yield
 
 
@@ -266,13 +269,14 @@ def _() -> Iterator[None]:
 @bug("two workers empty one shard of the waiting room")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def claim(self: Any, name: str, intents: Any) -> Any:
-            return Slot(self._journal, f"{name}@{self._run.owner}", self._run.owner)
+        def claim(self: Any, intents: Any) -> Any:
+            owner = self._owner()
+            return Slot(self._journal, f"{self._name}@{owner}", owner)
 
         return claim
 
     with (
-        replaced(WaitingRoomWorker, "_claim", make),
+        replaced(LaneClaim, "_claim", make),
         on_record(is_busy=False),
     ):
         yield
@@ -281,16 +285,16 @@ def _() -> Iterator[None]:
 @bug("who takes a shard over forgets what was sent from it")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def claim(self: Any, name: str, intents: Any) -> Any:
-            found = next((intent for intent in intents if intent.slot == name), None)
-            if found is not None and self._run.clock() < found.expires + journal.GRACE:
+        def claim(self: Any, intents: Any) -> Any:
+            found = next((intent for intent in intents if intent.slot == self._name), None)
+            if found is not None and self._clock() < found.expires + journal.GRACE:
                 return None
-            return Slot(self._journal, name, self._run.owner, found)
+            return Slot(self._journal, self._name, self._owner(), found)
 
         return claim
 
     with (
-        replaced(WaitingRoomWorker, "_claim", make),
+        replaced(LaneClaim, "_claim", make),
         on_record(mark=None),
     ):
         yield
@@ -594,14 +598,16 @@ def _() -> Iterator[None]:
 @bug("a rescue deletes a letter before the waiting room has it")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def move(self: Any, source: Any, orders: Any, slot: Any) -> Any:
+        def move(self: Any, orders: Any, slot: Any, queue: Any = None) -> Any:
             rescued = [order for order in orders if "rescued" in (order.decision.because or "")]
-            source.delete([(order.received, Confirmation(order.copy, "hope")) for order in rescued])
-            return original(self, source, orders, slot)
+            if queue is not None:
+                moved = [(order.received, Confirmation(order.copy, "hope")) for order in rescued]
+                queue.delete(moved)
+            return original(self, orders, slot, queue)
 
         return move
 
-    with replaced(Mover, "move_from_queue", make):
+    with replaced(Mover, "move", make):
         yield
 
 

@@ -18,6 +18,7 @@ from deadletter.aws import waiting_room as room_adapter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import Partition
 from deadletter.outage import health
+from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.replay import (
     freeze,
     leaving,
@@ -26,7 +27,6 @@ from deadletter.replay import (
     outcomes,
     repeating,
     run_room,
-    shard_claim,
     snapshot,
     standing,
 )
@@ -192,12 +192,12 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def init(self: Any, **options: Any) -> None:
             original(self, **options)
-            self.name = f"{self.name}@{options['owner']}"
+            self._name += f"@{options['owner']()}"
 
         return init
 
     with (
-        replaced(shard_claim.ShardClaim, "__init__", make),
+        replaced(LaneClaim, "__init__", make),
         on_record(is_busy=False),
     ):
         yield

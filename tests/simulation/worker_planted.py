@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.redrive import sending
+from deadletter.redrive import lane_claim, sending
 from deadletter.redrive.journal import GRACE, Slot
 from deadletter.replay import (
     delivering,
@@ -16,7 +16,6 @@ from deadletter.replay import (
     limiter,
     moving,
     run_room,
-    shard_claim,
     standing,
 )
 from deadletter.replay.ticket import OUTSIDE
@@ -68,20 +67,20 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def claim(self: Any, intents: Any) -> Any:
-            mine = next((intent for intent in intents if intent.slot == self.name), None)
+            mine = next((intent for intent in intents if intent.slot == self._name), None)
             if mine is None or self._clock() < mine.expires + GRACE:
                 return original(self, intents)
-            return Slot(self._journal, self.name, self._owner, mine)
+            return Slot(self._journal, self._name, self._owner(), mine)
 
         return claim
 
-    with replaced(shard_claim.ShardClaim, "_claim", make):
+    with replaced(lane_claim.LaneClaim, "_claim", make):
         yield
 
 
 @worker_bug("a shard is taken over as soon as its intent ends")
 def _() -> Iterator[None]:
-    with patch.object(shard_claim, "GRACE", -GRACE):
+    with patch.object(lane_claim, "GRACE", -GRACE):
         yield
 
 

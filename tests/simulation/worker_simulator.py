@@ -23,6 +23,7 @@ from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import GRACE, key_of
 from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.report import Tally
@@ -46,7 +47,7 @@ from deadletter.replay.names import Name, key_hash
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
-from deadletter.replay.shard_claim import ShardClaim
+from deadletter.replay.shard_work import claim_of_run
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -1110,12 +1111,12 @@ class ProcessParts:
         world, store = self._world, self._store
         known, owner = KnownIntents(store("journal"), self.clock), self._token()
 
-        def claim_for(shard: int) -> ShardClaim:
-            return ShardClaim(
+        def claim_for(shard: int) -> LaneClaim:
+            return claim_of_run(
+                run.id,
+                shard,
                 journal=store("journal"),
                 known=known,
-                run=run.id,
-                shard=shard,
                 owner=owner,
                 clock=self.clock,
             )

@@ -16,7 +16,6 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import LetterStore, Queue, ReceivedLetter
 from deadletter.redrive.journal import (
     OUT_OF_ROOM,
-    ROOM,
     ClaimLost,
     Intent,
     Journal,
@@ -26,6 +25,7 @@ from deadletter.redrive.journal import (
     Slot,
     key_of,
 )
+from deadletter.redrive.lane_claim import lane_slot
 from deadletter.redrive.mover import Left, Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
@@ -258,7 +258,7 @@ class DlqCanaries(CanarySource):
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
         """Move a letter with the mover. Returns False if it certainly is still in its place."""
         slot = self._slot_of(owner, order.received)
-        gone = _is_gone(mover.move_from_queue(self._queue, [order], slot), slot)
+        gone = _is_gone(mover.move([order], slot, self._queue), slot)
         if not gone:
             self.give_back(order.received)
         return gone
@@ -356,7 +356,7 @@ class LaneCanaries(CanarySource):
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
         """Move a letter with the mover. Returns False if it certainly is still in its place."""
         slot = self._claim()
-        return _is_gone(mover.move_from_room([order], slot), slot)
+        return _is_gone(mover.move([order], slot), slot)
 
     def _claim(self) -> Slot:
         slot, self._slot = self._slot, None
@@ -369,7 +369,7 @@ class LaneCanaries(CanarySource):
         if not seats:
             return None
         seat = seats[0] if self._fifo else self._random.choice(seats)
-        name = f"{ROOM}:{shard.lane}:{shard.shard}"
+        name = lane_slot(shard.lane, shard.shard)
         intents: Sequence[Intent] = self._journal.read()
         claimed = any(
             intent.slot == name or intent.slot.startswith(f"{name}~") for intent in intents

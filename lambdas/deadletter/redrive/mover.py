@@ -124,31 +124,14 @@ class Mover:
         self._moved = MovedCopies(MOST_REMEMBERED)
         self._unknown: set[bytes] = set()
 
-    def move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
-        """Move letters out of a queue; returns those without a confirmation of another place."""
+    def move(self, orders: Sequence[Order], slot: Slot, queue: LetterStore | None = None) -> Left:
+        """Move letters out of a queue; returns those without a confirmation of another place.
 
-        def move(granted: Sequence[Order]) -> Left:
-            return self._move_from_queue(queue, granted, slot)
-
-        return self._within_limits(orders, move)
-
-    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> Left:
-        """Move letters out of the waiting room, whose shard's intent the slot already holds.
-
-        Returns those without a confirmation of another place.
+        Without a queue they move out of the waiting room, whose shard's intent `slot` holds.
+        Letters stay on which a rule with `max_matches` may act no more.
         """
-
-        def move(granted: Sequence[Order]) -> Left:
-            return self._move_from_room(granted, slot)
-
-        return self._within_limits(orders, move)
-
-    def _within_limits(
-        self, orders: Sequence[Order], move: Callable[[Sequence[Order]], Left]
-    ) -> Left:
-        """Move the letters that rules with `max_matches` may still act on; the others stay."""
         if all(order.limit is None for order in orders):
-            return move(orders)
+            return self._move(orders, slot, queue)
         try:
             claimed = self._match_counts.claim(orders)
         except RecordsUnavailable as error:
@@ -157,7 +140,7 @@ class Mover:
         granted = without_limit(orders, claimed)
         if self._fifo:
             granted = unbroken(orders, granted)
-        left = move(granted)
+        left = self._move(granted, slot, queue)
         going = {order.copy for order in granted}
         refused = [order for order in orders if order.copy not in going]
         self._tally.count_futile(len(refused))
@@ -169,17 +152,21 @@ class Mover:
             self._note_uncounted(error)
         return Left(stayed, left.unknown)
 
-    def _move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
+    def _move(self, orders: Sequence[Order], slot: Slot, queue: LetterStore | None) -> Left:
         """What is sent comes before what goes into the waiting room, each under an intent of its
         own: bodies may take long to store, and no send may wait for its mark meanwhile.
         """
         movable = self._movable(orders)
         sends = Moves([order for order in movable if not _is_hold(order)])
         holds = Moves([order for order in movable if _is_hold(order)])
-        if sends.pending and not self._intend(sends.pending, slot):
+        if queue is not None and sends.pending and not self._intend(sends.pending, slot):
             self._count_untried(holds.pending)
             return self._left(orders)
-        unsettled = self._send(queue, sends, slot)
+        unsettled = self._send(self._room if queue is None else queue, sends, slot)
+        if queue is None:
+            self._tally.count_possible_duplicates(holds.pending)
+            self._in_parallel([partial(self._postpone, order) for order in holds.pending])
+            return self._left(orders, sends)
         if self._fifo:
             # A letter that may come back must not find later ones of its group in the room.
             holds.pending = [order for order in holds.pending if order.group not in unsettled]
@@ -206,15 +193,6 @@ class Mover:
     def is_unknown(self, copy: str) -> bool:
         """Whether this run may have sent a copy without a confirmation: it is left alone."""
         return key_of(copy) in self._unknown
-
-    def _move_from_room(self, orders: Sequence[Order], slot: Slot) -> Left:
-        movable = self._movable(orders)
-        sends = Moves([order for order in movable if not _is_hold(order)])
-        self._send(self._room, sends, slot)
-        holds = [order for order in movable if _is_hold(order)]
-        self._tally.count_possible_duplicates(holds)
-        self._in_parallel([partial(self._postpone, order) for order in holds])
-        return self._left(orders, sends)
 
     def target_of(self, decision: Decision) -> str:
         """The name of the place that a decision sends a letter to."""

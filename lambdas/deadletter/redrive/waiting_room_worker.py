@@ -11,20 +11,9 @@ from deadletter.contract import rule_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.pace.lane import LanePace
 from deadletter.redrive.fifo import as_groups
-from deadletter.redrive.journal import (
-    GRACE,
-    MAX_PLANS,
-    OUT_OF_ROOM,
-    ROOM,
-    ClaimLost,
-    Intent,
-    JournalUnavailable,
-    OnRecord,
-    Plan,
-    Slot,
-    key_of,
-)
+from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable
 from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import RouterClient, VerdictSource, next_request, orders
@@ -62,7 +51,6 @@ class WaitingRoomWorker:
         self._run = run
         self._shard = shard
         self._fifo = setup.pipeline.fifo
-        self._journal = setup.journal
         self._known = known
         self._settling = Settling(setup.router, setup.mover, setup.tally)
         self._room = setup.room
@@ -80,7 +68,14 @@ class WaitingRoomWorker:
         self._last: WaitingRoomEntry | None = None
         self._pass_found_any = False
         self._is_listed = False
-        self._slot: Slot | None = None
+        self._claim = LaneClaim(
+            journal=setup.journal,
+            known=known,
+            name=lane_slot(shard.lane, shard.shard),
+            owner=lambda: run.owner,
+            clock=run.clock,
+            ends=lambda: run.locked_until,
+        )
         self.is_elsewhere = False
         """Whether another run works in the shard."""
         self._seen: dict[str, float] = {}
@@ -133,51 +128,31 @@ class WaitingRoomWorker:
 
     def close(self) -> None:
         """Remove the last intent, unless it has to stay: all its letters are accounted for."""
-        slot, self._slot = self._slot, None
-        if slot is not None:
-            self._close(slot)
-
-    def _close(self, slot: Slot) -> None:
         try:
-            slot.close()
+            self._claim.close()
         except JournalUnavailable:
             # A finished intent that stays keeps the shard from other runs until it expires.
             self._tally.count(Count.JOURNAL_UNAVAILABLE)
 
     def _empty(self, entries: Sequence[WaitingRoomEntry]) -> bool:
         """Move the letters of these entries; False if the shard is another run's."""
-        # After an error the intent stands: only a turn that ended well leaves its slot.
-        slot, self._slot = self._slot, None
         # Read after the entries were listed: the intents that put them in are in it.
-        intents = self._known.fresh()
-        plans = [Plan(key_of(entry.copy), OUT_OF_ROOM, 0) for entry in entries]
-        name = f"{ROOM}:{self._shard.lane}:{self._shard.shard}"
-        is_new_claim = slot is None
-        try:
-            slot = slot or self._claim(name, intents.intents)
-            if slot is None:
-                return False
-            slot.intend(plans, self._run.locked_until)
-        except ClaimLost:
+        claimed = self._claim.take([entry.copy for entry in entries])
+        if claimed is None:
             return False
-        if is_new_claim:
-            # Another run may have worked in the shard until the claim.
-            intents = self._known.fresh()
-        records = intents.of_lane(name, [entry.copy for entry in entries])
-        free = [entry for entry in entries if not records[entry.copy].is_busy]
-        # The intent that put it in was never marked: its copy may still be in the queue, and
-        # only our mark will tell that it must not be moved again.
-        slot.keep([entry.copy for entry in free if records[entry.copy].maybe_stored])
+        free = [entry for entry in entries if claimed.is_free(entry.copy)]
         try:
             stopped: set[str | None] = set()
             for contents in self._room.read_in_parts(
                 free, self._run.locked_until, self._in_parallel
             ):
-                self._move(contents.letters, records, slot, stopped)
+                self._move(contents.letters, claimed, stopped)
         except (RunStopped, RouterUnavailable):
-            self._close(slot)
+            # After any other error the intent stands.
+            self._claim.hold(claimed)
+            self.close()
             raise
-        self._slot = slot
+        self._claim.hold(claimed)
         return True
 
     def _next_entries(self, most: int) -> list[WaitingRoomEntry]:
@@ -210,28 +185,14 @@ class WaitingRoomWorker:
         self._is_listed = is_end and (self._in_passing or not self._pass_found_any)
         return not self._is_listed
 
-    def _claim(self, name: str, intents: Sequence[Intent]) -> Slot | None:
-        """The shard's slot; None while another run works in the shard."""
-        abandoned = next((intent for intent in intents if intent.slot == name), None)
-        if abandoned is None:
-            return Slot(self._journal, name, self._run.owner)
-        if self._run.clock() < abandoned.expires + GRACE:
-            return None
-        # The earlier run may have sent letters without deleting them: its marks, and the
-        # letters without a mark, are kept under another name before the slot is taken over.
-        kept = replace(abandoned, slot=f"{name}~{abandoned.owner}.{abandoned.sequence}")
-        if all(intent.slot != kept.slot for intent in intents):
-            self._journal.write(kept, None)
-        return Slot(self._journal, name, self._run.owner, abandoned)
-
     def _move(
         self,
         letters: Sequence[ReceivedLetter],
-        records: Mapping[str, OnRecord],
-        slot: Slot,
+        claimed: ClaimedLetters,
         stopped: set[str | None],
     ) -> None:
         """Move letters that were read; on FIFO none of the groups `stopped`, and adds to them."""
+        records, slot = claimed.records, claimed.slot
         sent: list[SentBefore] = []
         unmoved: list[ReceivedLetter] = []
         for received in letters:
@@ -255,7 +216,7 @@ class WaitingRoomWorker:
             judged = self._judge(part, maybe_sent)
             # Before the move: after an error they may have been sent.
             self._redriven += sum(isinstance(order.decision, Redrive) for order in judged)
-            left = self._mover.move_from_room(judged, slot)
+            left = self._mover.move(judged, slot)
             # A letter that was not confirmed may have been sent all the same.
             redriven = sum(isinstance(order.decision, Redrive) for order in judged)
             self._run.give_back(granted - redriven)

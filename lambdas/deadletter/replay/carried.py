@@ -37,7 +37,7 @@ class DirectCarrier(Protocol):
     def carry(
         self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float
     ) -> CarriedLetters:
-        """Carry letters, as `Mover.move_from_room` does: mark what is confirmed, then delete it.
+        """Carry letters, as `Mover.move` does: mark what is confirmed, then delete it.
 
         `room` puts the tickets first. Nothing is begun after `until` (epoch seconds).
         """

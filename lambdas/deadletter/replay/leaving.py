@@ -25,6 +25,7 @@ from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import OnRecord
+from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
@@ -48,7 +49,6 @@ from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.progress import ShardProgress, Statuses, save
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.run_room import RunRoom
-from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
 from deadletter.routing.decision import DUE, Hold
 from deadletter.routing.router import Router, RouterUnavailable
@@ -82,7 +82,7 @@ class LeavingSetup:
     ledger: Ledger
     room: WaitingRoom
     objects: RunObjects
-    claim_for: Callable[[int], ShardClaim]
+    claim_for: Callable[[int], LaneClaim]
     router: Router
     mover_for: Callable[[WaitingRoom], Mover]
     tally: Tally
@@ -129,7 +129,7 @@ class RunLeaving:
                 claim.close()
         return self._is_complete
 
-    def _leave_shard(self, shard: int, claim: ShardClaim, deadline: float) -> None:
+    def _leave_shard(self, shard: int, claim: LaneClaim, deadline: float) -> None:
         index = self._setup.index
         if index is not None and index.shards[shard]:
             self._leave_named(shard, index.shards[shard], claim, deadline)
@@ -152,7 +152,7 @@ class RunLeaving:
         self._is_complete = False
         return False
 
-    def _leave_named(self, shard: int, length: int, claim: ShardClaim, deadline: float) -> None:
+    def _leave_named(self, shard: int, length: int, claim: LaneClaim, deadline: float) -> None:
         """Leave the letters of the manifest that are not at their end."""
         progress = ShardProgress.of(shard, self._setup.statuses.read(shard))
         try:
@@ -164,7 +164,7 @@ class RunLeaving:
             save(self._setup.statuses, [progress])
 
     def _leave_part(
-        self, shard: int, part: int, length: int, progress: ShardProgress, claim: ShardClaim
+        self, shard: int, part: int, length: int, progress: ShardProgress, claim: LaneClaim
     ) -> None:
         span = range(part * PART, min(length, (part + 1) * PART))
         open_ = [position for position in span if not progress.is_terminal(position)]
@@ -183,7 +183,7 @@ class RunLeaving:
         shard: int,
         letters: Sequence[RunLetter],
         progress: ShardProgress,
-        claim: ShardClaim,
+        claim: LaneClaim,
     ) -> None:
         found = trails(letters, self._setup.tickets)
         self._positions = {
@@ -232,9 +232,7 @@ class RunLeaving:
     def _entry(self, copy: str, place: str, shard: int) -> WaitingRoomEntry:
         return WaitingRoomEntry(copy, place, self._lane, shard, 0.0)
 
-    def _leave(
-        self, shard: int, entries: Sequence[WaitingRoomEntry], claim: ShardClaim
-    ) -> set[str]:
+    def _leave(self, shard: int, entries: Sequence[WaitingRoomEntry], claim: LaneClaim) -> set[str]:
         """Move the letters of these entries out of the lane; returns the copies that left."""
         left: set[str] = set()
         for start in range(0, len(entries), MOST_LEFT):
@@ -242,28 +240,26 @@ class RunLeaving:
         return left
 
     def _leave_some(
-        self, shard: int, entries: Sequence[WaitingRoomEntry], claim: ShardClaim
+        self, shard: int, entries: Sequence[WaitingRoomEntry], claim: LaneClaim
     ) -> set[str]:
         setup = self._setup
-        claimed = claim.intend([entry.copy for entry in entries], setup.clock())
+        claimed = claim.take([entry.copy for entry in entries], setup.clock())
         if claimed is None:
             self._is_complete = False
             return set()
-        slot, reading, expires = claimed
-        records = reading.of_lane(claim.name, [entry.copy for entry in entries])
-        free = [entry for entry in entries if not records[entry.copy].is_busy]
+        records = claimed.records
+        free = [entry for entry in entries if claimed.is_free(entry.copy)]
         if len(free) < len(entries):
             self._is_complete = False
-        slot.keep([each.copy for each in free if records[each.copy].maybe_stored])
-        contents = setup.room.read(free, expires)
+        contents = setup.room.read(free, claimed.expires)
         letters = {received.letter.message_id: received for received in contents.letters}
         tickets = self._tickets_of(letters)
         sent = self._sent(letters, tickets, records)
         self._delete_sent(shard, letters, sent, tickets, records)
-        slot.keep([copy for copy in sent if copy not in self._room.gone])
+        claimed.slot.keep([copy for copy in sent if copy not in self._room.gone])
         remaining = {copy: each for copy, each in letters.items() if copy not in sent}
         left = self._postpone(shard, remaining, tickets, records)
-        claim.hold(slot)
+        claim.hold(claimed)
         return left
 
     def _tickets_of(self, letters: Mapping[str, ReceivedLetter]) -> dict[str, Ticket]:

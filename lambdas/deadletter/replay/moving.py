@@ -13,7 +13,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import GRACE, OnRecord, Slot
-from deadletter.redrive.known_intents import Reading
+from deadletter.redrive.lane_claim import ClaimedLetters
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.router_client import RouterClient
@@ -92,44 +92,34 @@ class RunMoves:
             self._setup.wait(min(max(pause, SHORTEST_WAIT), LOOK_SECONDS, left))
             return False
         known_at = max(letter.known_at for letter in letters)
-        claimed = work.claim.intend([letter.copy for letter in letters], known_at)
+        claimed = work.claim.take([letter.copy for letter in letters], known_at)
         if claimed is None:
             work.busy_until = self._clock() + ASIDE_SECONDS
             return True
-        slot, reading, expires = claimed
         self._further, self._is_carrying = further, False
         try:
-            self._move_claimed(work, letters, slot, reading, expires)
+            self._move_claimed(work, letters, claimed)
         except BaseException:
             # An intent under which letters may have been sent stands: its marks are needed.
             if not self._is_carrying:
-                work.claim.hold(slot)
+                work.claim.hold(claimed)
             raise
-        work.claim.hold(slot)
+        work.claim.hold(claimed)
         return True
 
     def _move_claimed(
-        self,
-        work: ShardWork,
-        letters: Sequence[RunLetter],
-        slot: Slot,
-        reading: Reading,
-        expires: float,
+        self, work: ShardWork, letters: Sequence[RunLetter], claimed: ClaimedLetters
     ) -> None:
-        records = reading.of_lane(work.claim.name, [letter.copy for letter in letters])
         free: list[RunLetter] = []
         for letter in letters:
-            if records[letter.copy].is_busy:
-                letter.look_at = self._clock() + ASIDE_SECONDS
-            else:
+            if claimed.is_free(letter.copy):
                 free.append(letter)
-        # The intent that put it in was never marked: its copy may still be in the queue, and
-        # only our mark will tell that it must not be moved again.
-        slot.keep([each.copy for each in free if records[each.copy].maybe_stored])
-        here = self._read_items(work, free, expires)
-        unmoved = self._end_processed(work, self._settle_sent(work, here, records, slot))
+            else:
+                letter.look_at = self._clock() + ASIDE_SECONDS
+        here = self._read_items(work, free, claimed.expires)
+        unmoved = self._end_processed(work, self._settle_sent(work, here, claimed))
         if unmoved:
-            self._move(work, unmoved, records, slot, expires)
+            self._move(work, unmoved, claimed)
 
     def _read_items(
         self, work: ShardWork, letters: Sequence[RunLetter], expires: float
@@ -182,10 +172,10 @@ class RunMoves:
         self,
         work: ShardWork,
         here: Mapping[RunLetter, ReceivedLetter],
-        records: Mapping[str, OnRecord],
-        slot: Slot,
+        claimed: ClaimedLetters,
     ) -> dict[RunLetter, ReceivedLetter]:
         """Give letters their tickets that an earlier worker has sent; returns the others."""
+        records = claimed.records
         sent = {
             letter: SentBefore(received, confirmation, records[letter.copy])
             for letter, received in here.items()
@@ -197,7 +187,9 @@ class RunMoves:
             }
             self._room.expect(tickets)
             self._settling.settle(list(sent.values()), self._room)
-            slot.keep([letter.copy for letter in sent if letter.copy not in self._room.gone])
+            claimed.slot.keep(
+                [letter.copy for letter in sent if letter.copy not in self._room.gone]
+            )
             for letter in sent:
                 self._after_move(work, letter, tickets[letter.copy])
         return {letter: received for letter, received in here.items() if letter not in sent}
@@ -258,12 +250,11 @@ class RunMoves:
         self,
         work: ShardWork,
         here: Mapping[RunLetter, ReceivedLetter],
-        records: Mapping[str, OnRecord],
-        slot: Slot,
-        expires: float,
+        claimed: ClaimedLetters,
     ) -> None:
         """Judge letters, and move those that the grant covers."""
-        orders = self._judged(work, here, records)
+        expires = claimed.expires
+        orders = self._judged(work, here, claimed.records)
         sends = {
             letter: order for letter, order in orders.items() if is_send(order.decision, self._plan)
         }
@@ -293,7 +284,9 @@ class RunMoves:
                 letter.bound = letter.ticket.fate
         self._is_carrying = True
         carried = self._carry(
-            [_locked_until(order, until + LAST_SEND) for order in going.values()], slot, until
+            [_locked_until(order, until + LAST_SEND) for order in going.values()],
+            claimed.slot,
+            until,
         )
         self._is_carrying = False
         unknown = set(map(copy_of, carried.left.unknown))
@@ -327,9 +320,9 @@ class RunMoves:
         carrier = self._setup.carrier
         direct = [order for order in orders if isinstance(order.decision, Redrive)]
         if carrier is None or self._plan.destination not in (DELIVER, DISCARD) or not direct:
-            return CarriedLetters(self._mover.move_from_room(orders, slot))
+            return CarriedLetters(self._mover.move(orders, slot))
         others = [order for order in orders if not isinstance(order.decision, Redrive)]
-        moved = self._mover.move_from_room(others, slot) if others else Left()
+        moved = self._mover.move(others, slot) if others else Left()
         carried = carrier.carry(direct, slot, self._room, until)
         return CarriedLetters(
             Left([*moved.stayed, *carried.left.stayed], [*moved.unknown, *carried.left.unknown]),

@@ -21,8 +21,7 @@ from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE
 from deadletter.replay.progress import ShardProgress, StatusUnavailable, save
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable
 from deadletter.replay.run_room import RunRoom
-from deadletter.replay.shard_claim import CLAIM_SECONDS, ShardClaim
-from deadletter.replay.shard_work import ShardWork
+from deadletter.replay.shard_work import CLAIM_SECONDS, ShardWork, claim_of_run
 from deadletter.replay.standing import Standings
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, TicketsUnavailable
 from deadletter.replay.worker_setup import ReplayWorkerSetup, WorkReport
@@ -117,11 +116,11 @@ class ReplayWorker:
                 most_keys=keys,
                 place_of=lambda name: room_place(name.place),
             )
-            claim = ShardClaim(
+            claim = claim_of_run(
+                setup.run.id,
+                shard,
                 journal=setup.journal,
                 known=self._known,
-                run=setup.run.id,
-                shard=shard,
                 owner=setup.owner,
                 clock=setup.clock,
                 seconds=CLAIM_SECONDS + (setup.carrier.seconds if setup.carrier else 0.0),

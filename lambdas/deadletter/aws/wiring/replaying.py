@@ -21,6 +21,7 @@ from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, Mode, originals_object
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.report import Tally
 from deadletter.replay.carried import DirectCarrier
@@ -46,7 +47,7 @@ from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.repeating import Repeating
 from deadletter.replay.restoring import Restoring
 from deadletter.replay.run import ReplayRun, RunState
-from deadletter.replay.shard_claim import ShardClaim
+from deadletter.replay.shard_work import claim_of_run
 from deadletter.replay.snapshot import Snapshot
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -368,12 +369,12 @@ class _Parts:
         manifest = Manifest(self.stores.objects(run.id))
         known, owner = KnownIntents(stores.journal, self.world.clock), self.world.new_id()
 
-        def claim_for(shard: int) -> ShardClaim:
-            return ShardClaim(
+        def claim_for(shard: int) -> LaneClaim:
+            return claim_of_run(
+                run.id,
+                shard,
                 journal=stores.journal,
                 known=known,
-                run=run.id,
-                shard=shard,
                 owner=owner,
                 clock=self.world.clock,
             )

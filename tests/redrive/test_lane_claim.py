@@ -1,4 +1,4 @@
-"""The claim on one shard of a run's lane: one worker has it, and what it may have sent is kept."""
+"""The claim on one shard of a lane: one worker has it, and what it may have sent is kept."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Any
 
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.contract import ROWS_KEPT
-from deadletter.redrive.journal import Intent, Slot, key_of
+from deadletter.redrive.journal import NOT_ON_RECORD, ROOM, Intent, Plan, Slot, key_of
 from deadletter.redrive.known_intents import KnownIntents
-from deadletter.replay.shard_claim import CLAIM_SECONDS, ShardClaim, slot_name
+from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot, numbered
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.tables import LETTERS, create_letters_table
 
-SLOT = slot_name("r", 3)
+SLOT = lane_slot("run:r", 3)
+SECONDS = 15.0
 
 
 @dataclass
 class Shard:
-    """A shard of a run's lane, and the journal of its pipeline."""
+    """A shard of a lane, and the journal of its pipeline."""
 
     clock: Clock = field(default_factory=Clock)
     reads: int = 0
@@ -29,7 +30,7 @@ class Shard:
         create_letters_table(dynamodb)
         self.journal = DynamoDBJournal(dynamodb, LETTERS, "orders", ROWS_KEPT)
 
-    def claim(self, owner: str = "ann", seconds: float = CLAIM_SECONDS) -> ShardClaim:
+    def claim(self, owner: str = "ann", seconds: float = SECONDS) -> LaneClaim:
         shard = self
 
         class Counted(KnownIntents):
@@ -37,14 +38,13 @@ class Shard:
                 shard.reads += 1
                 return super().fresh()
 
-        return ShardClaim(
+        return LaneClaim(
             journal=self.journal,
             known=Counted(self.journal, self.clock),
-            run="r",
-            shard=3,
-            owner=owner,
+            name=SLOT,
+            owner=numbered(owner),
             clock=self.clock,
-            seconds=seconds,
+            ends=lambda: self.clock() + seconds,
         )
 
     @property
@@ -52,19 +52,18 @@ class Shard:
         return {intent.slot: intent for intent in self.journal.read()}
 
 
-def intend(claim: ShardClaim, *copies: str, known_at: float = START) -> Slot:
-    claimed = claim.intend(copies, known_at)
+def take(claim: LaneClaim, *copies: str, known_at: float = START) -> ClaimedLetters:
+    claimed = claim.take(copies, known_at)
     assert claimed is not None
-    return claimed[0]
+    return claimed
 
 
 def test_an_intent_names_its_letters_and_ends_when_its_worker_has_to() -> None:
     shard = Shard()
-    claimed = shard.claim(seconds=40.0).intend(["a", "b"], START)
-    assert claimed is not None
-    _, reading, expires = claimed
-    assert expires == START + 40.0
-    assert [intent.slot for intent in reading.intents] == [SLOT]
+    claimed = take(shard.claim(seconds=40.0), "a", "b")
+    assert claimed.expires == START + 40.0
+    # Its own intent is no reason to leave them.
+    assert claimed.is_free("a")
     intent = shard.intents[SLOT]
     assert (intent.slot, intent.expires) == ("room:run:r:3", START + 40.0)
     assert [plan.key for plan in intent.plans] == [key_of("a"), key_of("b")]
@@ -73,17 +72,17 @@ def test_an_intent_names_its_letters_and_ends_when_its_worker_has_to() -> None:
 def test_a_shard_is_free_when_its_worker_has_given_it_up() -> None:
     shard = Shard()
     claim = shard.claim()
-    claim.hold(intend(claim, "a"))
-    assert shard.claim("bob").intend(["a"], START) is None
+    claim.hold(take(claim, "a"))
+    assert shard.claim("bob").take(["a"], START) is None
     claim.close()
     assert shard.intents == {}
-    assert shard.claim("bob").intend(["a"], START) is not None
+    assert shard.claim("bob").take(["a"], START) is not None
 
 
 def test_a_worker_that_closes_without_a_slot_leaves_the_intent_that_stands() -> None:
     shard = Shard()
     claim = shard.claim()
-    intend(claim, "a")
+    take(claim, "a")
     claim.close()
     assert list(shard.intents) == [SLOT]
 
@@ -92,30 +91,30 @@ def test_a_shard_of_a_worker_that_is_gone_is_taken_when_its_last_send_can_be_mar
     None
 ):
     shard = Shard()
-    intend(shard.claim(), "a").mark(["a"])
+    take(shard.claim(), "a").slot.mark(["a"])
     shard.clock.advance(29.9)
-    assert shard.claim("bob").intend(["b"], shard.clock()) is None
+    assert shard.claim("bob").take(["b"], shard.clock()) is None
     shard.clock.advance(0.1)
-    intend(shard.claim("bob"), "b", known_at=shard.clock())
+    claimed = take(shard.claim("bob"), "a", "b", known_at=shard.clock())
     intents = shard.intents
     assert set(intents) == {SLOT, f"{SLOT}~ann.1.1"}
     assert intents[SLOT].owner == "bob.1"
     # What it had marked is known to each that comes after it.
-    reading = KnownIntents(shard.journal, shard.clock).fresh()
-    assert reading.room.record_of("a").mark is not None
+    assert claimed.records["a"].mark is not None
+    assert claimed.records["b"] == NOT_ON_RECORD
 
 
 def test_a_worker_that_was_paused_too_long_has_lost_its_shard() -> None:
     shard = Shard()
     ann = shard.claim()
-    ann.hold(intend(ann, "a"))
+    ann.hold(take(ann, "a"))
     shard.clock.advance(30.0)
-    intend(shard.claim("bob"), "b", known_at=shard.clock())
-    assert ann.intend(["a"], START) is None
+    take(shard.claim("bob"), "b", known_at=shard.clock())
+    assert ann.take(["a"], START) is None
     assert shard.intents[SLOT].owner == "bob.1"
     # It has given up the slot: what it takes next is a claim of its own.
     shard.clock.advance(30.0)
-    intend(ann, "a", known_at=shard.clock())
+    take(ann, "a", known_at=shard.clock())
     assert shard.intents[SLOT].owner == "ann.2"
 
 
@@ -127,22 +126,42 @@ def test_of_two_workers_that_claim_at_once_one_has_the_shard() -> None:
     def overtaken() -> Any:
         reading = fresh()
         if not shard.intents:
-            intend(shard.claim("bob"), "b")
+            take(shard.claim("bob"), "b")
         return reading
 
     late._known.fresh = overtaken  # type: ignore[method-assign]
-    assert late.intend(["a"], START) is None
+    assert late.take(["a"], START) is None
     assert shard.intents[SLOT].owner == "bob.1"
 
 
 def test_a_shard_that_is_held_is_read_anew_only_for_what_was_learned_since() -> None:
     shard = Shard()
     claim = shard.claim()
-    claim.hold(intend(claim, "a"))
+    claim.hold(take(claim, "a"))
     # Once before the claim, and once behind it: another may have worked in the shard until then.
     assert shard.reads == 2
-    claim.hold(intend(claim, "b", known_at=START))
+    claim.hold(take(claim, "b", known_at=START))
     assert shard.reads == 2
     shard.clock.advance(1.0)
-    claim.hold(intend(claim, "c", known_at=START + 1.0))
+    claim.hold(take(claim, "c", known_at=START + 1.0))
     assert shard.reads == 3
+
+
+def test_a_letter_that_may_still_be_in_its_queue_stays_on_record() -> None:
+    """The intent that put it in was never marked: who empties the queue has to see our mark."""
+    shard = Shard()
+    into = Slot(shard.journal, "run.0", "run", home="dlq")
+    into.intend([Plan(key_of(copy), ROOM, 0) for copy in "ab"], START - 100)
+    into.mark(["b"])
+    claim = shard.claim()
+    claim.hold(take(claim, "a", "b"))
+    claim.close()
+    kept = shard.intents[f"{SLOT}~ann.1.1"]
+    assert kept.packed.keys() == [key_of("a")]
+
+
+def test_a_letter_that_another_worker_may_be_sending_is_not_free() -> None:
+    shard = Shard()
+    Slot(shard.journal, f"{SLOT}~bob.1", "bob").intend([Plan(key_of("a"), "", 0)], START + 60)
+    claimed = take(shard.claim(), "a", "b")
+    assert [claimed.is_free(copy) for copy in "ab"] == [False, True]
