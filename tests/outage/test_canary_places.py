@@ -306,7 +306,7 @@ class OneMove:
     slots: list[Any] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
 
-    def move(self, orders: Sequence[Order], slot: Any, queue: object = None) -> Left:
+    def move(self, orders: Sequence[Order], slot: Any, *, queue: object = None) -> Left:
         self.slots.append(slot)
         self.orders += orders
         return self.left
@@ -347,10 +347,10 @@ def test_a_journal_that_cannot_close_a_move_does_not_undo_it() -> None:
     mover: Any = OneMove(Left())
     original = mover.move
 
-    def move(orders: Sequence[Order], slot: Any, queue: object) -> Left:
+    def move(orders: Sequence[Order], slot: Any, *, queue: object) -> Left:
         slot.intend([Plan(key_of("m1"), "main", 1)], NOW + 60)
         scene.journal.down = {"erase"}
-        left: Left = original(orders, slot, queue)
+        left: Left = original(orders, slot, queue=queue)
         return left
 
     mover.move = move

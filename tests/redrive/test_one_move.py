@@ -194,7 +194,7 @@ class Move:
         self.clock.advance(seconds)
 
     def out_of_queue(self, *orders: Order) -> Left:
-        return self.mover.move(orders, self.slot, self.dlq)  # type: ignore[arg-type]
+        return self.mover.move(orders, self.slot, queue=self.dlq)  # type: ignore[arg-type]
 
     def out_of_room(self, *orders: Order) -> Left:
         plans = [Plan(key_of(order.copy), "", 0) for order in orders]

@@ -130,7 +130,7 @@ class Bench:
 
     # The mover.
 
-    def move(self, orders: Sequence[Order], _slot: object, _queue: object) -> Left:
+    def move(self, orders: Sequence[Order], _slot: object, *, queue: object) -> Left:
         self.orders += orders
         return Left(
             [order.received for order in orders if order.copy in self.stays],

@@ -190,7 +190,8 @@ class ReplayBench:
         clients = self.stage.clients
         return SqsQueue(clients.sqs, url, self.clock, sending=clients.sending)
 
-    def mover_for(self, room: WaitingRoom) -> Mover:
+    @property
+    def mover(self) -> Mover:
         stage = self.stage
         return Mover(
             fifo=stage.pipeline.fifo,
@@ -200,7 +201,7 @@ class ReplayBench:
                 "dedicated:slow": self.queue(stage.dedicated),
             },
             parking_queues={},
-            room=room,
+            room=self.room,
             records=self.ledger,
             clock=self.clock,
             wait=stage.world.wait,
@@ -231,7 +232,7 @@ class ReplayBench:
             statuses=self.statuses,
             ledger=self.ledger,
             room=self.room,
-            mover_for=self.mover_for,
+            mover=self.mover,
             router=router or stage.router,
             journal=DynamoDBJournal(clients.journal, LETTERS, "orders", ROWS_KEPT),
             circuits=Stores(stage.pipeline, resources, clients, world).breaker,
@@ -280,7 +281,7 @@ class ReplayBench:
             objects=self.objects,
             claim_for=self.claim,
             router=self.stage.router,
-            mover_for=self.mover_for,
+            mover=self.mover,
             tally=self.tally,
             clock=self.clock,
             random=self.stage.world.random,

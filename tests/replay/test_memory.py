@@ -107,12 +107,9 @@ class Stores:
 class StubMover:
     """Moves whatever it is given."""
 
-    def __init__(self, room: Any) -> None:
-        self._room = room
-
-    def move(self, orders: Sequence[Any], slot: Any) -> Left:
+    def move(self, orders: Sequence[Any], slot: Any, *, lane: Any) -> Left:
         slot.mark([order.copy for order in orders])
-        self._room.delete([(order.received, Confirmation(order.copy, "queue")) for order in orders])
+        lane.delete([(order.received, Confirmation(order.copy, "queue")) for order in orders])
         return Left()
 
     def confirmation_of(self, _copy: str) -> None:
@@ -122,7 +119,7 @@ class StubMover:
 def work(letters: int) -> None:
     stores: Any = Stores(letters)
     circuits: Any = type("Closed", (), {"read": lambda *_: {}})()
-    mover_for: Any = StubMover
+    mover: Any = StubMover()
     setup = ReplayWorkerSetup(
         pipeline=Pipeline("orders"),
         plan=ReplayPlan(pipeline="orders", destination="slow"),
@@ -135,7 +132,7 @@ def work(letters: int) -> None:
         statuses=stores,
         ledger=stores,
         room=stores,
-        mover_for=mover_for,
+        mover=mover,
         router=stores,
         journal=MemoryJournal(),
         circuits=circuits,

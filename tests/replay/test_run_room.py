@@ -1,4 +1,4 @@
-"""The waiting room of a worker: what leaves a run's lane does so behind its ticket."""
+"""The lane of a run: what leaves a run's lane does so behind its ticket."""
 
 from __future__ import annotations
 
@@ -178,22 +178,3 @@ def test_a_letter_leaves_for_another_lane_only_behind_a_ticket() -> None:
     assert bench.inner.asked == [("postpone", (leaving,))]
     assert bench.room.gone == {"a"}
     assert ("first-a", "a") in bench.rows.rows
-
-
-def test_whatever_is_no_end_of_a_letter_is_the_rooms_own_answer() -> None:
-    bench = Bench()
-    room: Any = bench.room
-    calls: list[tuple[str, tuple[Any, ...]]] = [
-        ("read", ([], 1.0)),
-        ("lanes", ()),
-        ("store_bodies", ([], 1.0, list)),
-        ("admit", ([],)),
-        ("find", ([],)),
-        ("key", (received("a"),)),
-        ("due", ("lane", 1, 1.0, 10, None)),
-        ("waits", ([], "dlq")),
-    ]
-    for name, arguments in calls:
-        assert getattr(room, name)(*arguments) == (name, arguments)
-    room.retire("lane")
-    assert bench.inner.asked == [*calls, ("retire", ("lane",))]

@@ -130,12 +130,12 @@ class LongQueueSimulation(ShardsSimulation):
             self.seen[SEVERAL_RECEIVES] += len(sizes) > 1
             return receive(receiver, in_hand, sizes, **options)
 
-        def moved(mover: Any, *rest: Any) -> Any:
+        def moved(mover: Any, *rest: Any, **options: Any) -> Any:
             moving[id(mover)] += 1
             self.seen[CHUNKS_AT_ONCE] += moving[id(mover)] > 1
             self.seen[MORE_CHUNKS] += moving[id(mover)] > self._long.workers
             try:
-                return move(mover, *rest)
+                return move(mover, *rest, **options)
             finally:
                 moving[id(mover)] -= 1
 

@@ -53,11 +53,11 @@ bug = BUGS.plant
 @bug("the letter is deleted before it is sent")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def move(self: Any, orders: Any, slot: Any, queue: Any = None) -> Any:
+        def move(self: Any, orders: Any, slot: Any, *, queue: Any = None, lane: Any = None) -> Any:
             if queue is not None:
                 moved = [(order.received, Confirmation(order.copy, "hope")) for order in orders]
                 queue.delete(moved)
-            return original(self, orders, slot, queue)
+            return original(self, orders, slot, queue=queue, lane=lane)
 
         return move
 
@@ -237,13 +237,13 @@ def _() -> Iterator[None]:
 @bug("a letter leaves the waiting room before it is sent")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def move(self: Any, orders: Any, slot: Any, queue: Any = None) -> Any:
+        def move(self: Any, orders: Any, slot: Any, *, queue: Any = None, lane: Any = None) -> Any:
             leaving = [order for order in orders if not isinstance(order.decision, Hold)]
             if queue is None:
                 self._room.delete(
                     [(letter.received, Confirmation(letter.copy, "hope")) for letter in leaving]
                 )
-            return original(self, orders, slot, queue)
+            return original(self, orders, slot, queue=queue, lane=lane)
 
         return move
 
@@ -598,12 +598,12 @@ def _() -> Iterator[None]:
 @bug("a rescue deletes a letter before the waiting room has it")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def move(self: Any, orders: Any, slot: Any, queue: Any = None) -> Any:
+        def move(self: Any, orders: Any, slot: Any, *, queue: Any = None, lane: Any = None) -> Any:
             rescued = [order for order in orders if "rescued" in (order.decision.because or "")]
             if queue is not None:
                 moved = [(order.received, Confirmation(order.copy, "hope")) for order in rescued]
                 queue.delete(moved)
-            return original(self, orders, slot, queue)
+            return original(self, orders, slot, queue=queue, lane=lane)
 
         return move
 

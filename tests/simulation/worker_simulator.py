@@ -1026,12 +1026,12 @@ class ProcessParts:
     def _store(self, name: str) -> Any:
         return self._stores[name]
 
-    def _mover(self, room: Any) -> Mover:
+    def _mover(self) -> Mover:
         return Mover(
             fifo=False,
             targets={MAIN: self._store("main"), "parking:default": self._store("parking")},
             parking_queues={},
-            room=room,
+            room=self._store("room"),
             records=self._world.ledger,
             clock=self.clock,
             wait=self.wait,
@@ -1064,7 +1064,7 @@ class ProcessParts:
             statuses=store("statuses"),
             ledger=store("ledger"),
             room=store("room"),
-            mover_for=self._mover,
+            mover=self._mover(),
             router=self._router,
             journal=store("journal"),
             circuits=store("circuits"),
@@ -1135,7 +1135,7 @@ class ProcessParts:
                 objects=store("objects"),
                 claim_for=claim_for,
                 router=self._router,
-                mover_for=self._mover,
+                mover=self._mover(),
                 tally=self._tally,
                 clock=self.clock,
                 random=world._random,

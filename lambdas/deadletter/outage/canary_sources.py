@@ -258,7 +258,7 @@ class DlqCanaries(CanarySource):
     def move(self, mover: Mover, order: Order, owner: str) -> bool:
         """Move a letter with the mover. Returns False if it certainly is still in its place."""
         slot = self._slot_of(owner, order.received)
-        gone = _is_gone(mover.move([order], slot, self._queue), slot)
+        gone = _is_gone(mover.move([order], slot, queue=self._queue), slot)
         if not gone:
             self.give_back(order.received)
         return gone

@@ -65,7 +65,7 @@ class LaneMover:
         owner = self._owner()
         slot = Slot(self._journal, f"canary.{owner}", owner, home=received.home)
         tally = Tally(self._count_metric)
-        left = self._mover_for(tally).move([order], slot, queue)
+        left = self._mover_for(tally).move([order], slot, queue=queue)
         for name, number in tally.report("", "", "").metrics().items():
             self._count_metric(name, number)
         with suppress(JournalUnavailable):

@@ -22,7 +22,12 @@ from deadletter.redrive.match_counts import MatchCounts, without_limit
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.sending import Moves, Sender, end_of_locks, last_moment
-from deadletter.redrive.waiting_room import DELETED_AT_ONCE, RoomUnavailable, WaitingRoom
+from deadletter.redrive.waiting_room import (
+    DELETED_AT_ONCE,
+    LaneStore,
+    RoomUnavailable,
+    WaitingRoom,
+)
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.signals.figures import Count, Counted, Figure
 
@@ -124,14 +129,27 @@ class Mover:
         self._moved = MovedCopies(MOST_REMEMBERED)
         self._unknown: set[bytes] = set()
 
-    def move(self, orders: Sequence[Order], slot: Slot, queue: LetterStore | None = None) -> Left:
-        """Move letters out of a queue; returns those without a confirmation of another place.
+    def move(
+        self,
+        orders: Sequence[Order],
+        slot: Slot,
+        *,
+        queue: LetterStore | None = None,
+        lane: LaneStore | None = None,
+    ) -> Left:
+        """Move letters out of a queue, or out of a lane whose shard's intent `slot` holds.
 
-        Without a queue they move out of the waiting room, whose shard's intent `slot` holds.
-        Letters stay on which a rule with `max_matches` may act no more.
+        Returns those without a confirmation of another place. Letters stay on which a rule with
+        `max_matches` may act no more.
         """
+
+        def move(granted: Sequence[Order]) -> Left:
+            if queue is not None:
+                return self._move_from_queue(queue, granted, slot)
+            return self._move_from_lane(self._room if lane is None else lane, granted, slot)
+
         if all(order.limit is None for order in orders):
-            return self._move(orders, slot, queue)
+            return move(orders)
         try:
             claimed = self._match_counts.claim(orders)
         except RecordsUnavailable as error:
@@ -140,7 +158,7 @@ class Mover:
         granted = without_limit(orders, claimed)
         if self._fifo:
             granted = unbroken(orders, granted)
-        left = self._move(granted, slot, queue)
+        left = move(granted)
         going = {order.copy for order in granted}
         refused = [order for order in orders if order.copy not in going]
         self._tally.count_futile(len(refused))
@@ -152,26 +170,31 @@ class Mover:
             self._note_uncounted(error)
         return Left(stayed, left.unknown)
 
-    def _move(self, orders: Sequence[Order], slot: Slot, queue: LetterStore | None) -> Left:
+    def _move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
         """What is sent comes before what goes into the waiting room, each under an intent of its
         own: bodies may take long to store, and no send may wait for its mark meanwhile.
         """
         movable = self._movable(orders)
         sends = Moves([order for order in movable if not _is_hold(order)])
         holds = Moves([order for order in movable if _is_hold(order)])
-        if queue is not None and sends.pending and not self._intend(sends.pending, slot):
+        if sends.pending and not self._intend(sends.pending, slot):
             self._count_untried(holds.pending)
             return self._left(orders)
-        unsettled = self._send(self._room if queue is None else queue, sends, slot)
-        if queue is None:
-            self._tally.count_possible_duplicates(holds.pending)
-            self._in_parallel([partial(self._postpone, order) for order in holds.pending])
-            return self._left(orders, sends)
+        unsettled = self._send(queue, sends, slot)
         if self._fifo:
             # A letter that may come back must not find later ones of its group in the room.
             holds.pending = [order for order in holds.pending if order.group not in unsettled]
         self._hold(queue, holds, slot)
         return self._left(orders, sends, holds)
+
+    def _move_from_lane(self, lane: LaneStore, orders: Sequence[Order], slot: Slot) -> Left:
+        movable = self._movable(orders)
+        sends = Moves([order for order in movable if not _is_hold(order)])
+        self._send(lane, sends, slot, at_once=DELETED_AT_ONCE)
+        holds = [order for order in movable if _is_hold(order)]
+        self._tally.count_possible_duplicates(holds)
+        self._in_parallel([partial(self._postpone, order, lane) for order in holds])
+        return self._left(orders, sends)
 
     @contextmanager
     def counts_gathered(self) -> Iterator[None]:
@@ -256,7 +279,9 @@ class Mover:
             return False
         return True
 
-    def _send(self, store: LetterStore, moves: Moves, slot: Slot) -> set[str | None]:
+    def _send(
+        self, store: LetterStore, moves: Moves, slot: Slot, at_once: int = MAX_BATCH
+    ) -> set[str | None]:
         """Send, mark and delete; what SQS confirms not to have taken is sent again.
 
         Returns the groups with a letter that was not sent, or is neither marked nor deleted.
@@ -270,7 +295,7 @@ class Mover:
                 try:
                     self._sender.send(moves, self._target)
                 finally:
-                    is_marked, remaining = self._settle(store, going, slot, moves)
+                    is_marked, remaining = self._settle(store, going, slot, moves, at_once)
                     undeleted |= remaining
                 if not is_marked:
                     unsettled |= remaining
@@ -326,11 +351,11 @@ class Mover:
             self._tally.count(Count.ROOM_UNAVAILABLE)
         moves.unknown -= moves.confirmed.keys()
 
-    def _postpone(self, order: Order) -> None:
+    def _postpone(self, order: Order, lane: LaneStore) -> None:
         if self._is_too_late([order]):
             return
         try:
-            self._room.postpone(order)
+            lane.postpone(order)
         except RoomUnavailable as error:
             self._tally.count(Count.ROOM_UNAVAILABLE)
             self._tally.note_trouble(str(error))
@@ -342,7 +367,12 @@ class Mover:
             self._note_parked([order])
 
     def _settle(
-        self, store: LetterStore, orders: Sequence[Order], slot: Slot, moves: Moves
+        self,
+        store: LetterStore,
+        orders: Sequence[Order],
+        slot: Slot,
+        moves: Moves,
+        at_once: int = MAX_BATCH,
     ) -> tuple[bool, set[str]]:
         """Mark, record, delete: only letters that are confirmed to be elsewhere.
 
@@ -360,10 +390,10 @@ class Mover:
         # The letter is on its way; sending it again would not bring its stamp back.
         self._tally.count(Count.REDRIVE_UNRECORDED, self._unrecorded(facts))
         self._moved.add([moves.confirmed[order.copy] for order in moved])
-        remaining = self._delete(
-            store, [(order.received, moves.confirmed[order.copy]) for order in moved]
-        )
-        undeleted = {received.letter.message_id for received in remaining}
+        pairs = [(order.received, moves.confirmed[order.copy]) for order in moved]
+        batches = [pairs[at : at + at_once] for at in range(0, len(pairs), at_once)]
+        remaining = self._in_parallel([partial(store.delete, batch) for batch in batches])
+        undeleted = {received.letter.message_id for left in remaining for received in left}
         self._tally.count(Count.UNDELETED, len(undeleted))
         self._tally.count_gone(len(moved) - len(undeleted))
         # After the lock's end another receiver may hold the copy: SQS accepts our old
@@ -391,15 +421,6 @@ class Mover:
             else:
                 return
         self._tally.count(Count.LEDGER_UNAVAILABLE)
-
-    def _delete(
-        self, store: LetterStore, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
-    ) -> list[ReceivedLetter]:
-        """Delete letters, all batches at once; returns those that may be left."""
-        size = DELETED_AT_ONCE if store is self._room else MAX_BATCH
-        batches = [letters[at : at + size] for at in range(0, len(letters), size)]
-        left = self._in_parallel([partial(store.delete, batch) for batch in batches])
-        return [received for remaining in left for received in remaining]
 
     def _mark(self, moved: Sequence[Order], new_ids: Mapping[str, str], slot: Slot) -> bool:
         if not moved:

@@ -170,7 +170,7 @@ class QueueWorker:
             self._release(chunk)
             raise
         judged = self._unfilled.take(judged, self._may_wait, MAX_PLANS)
-        left = self._mover.move(judged, self._slot, self._dlq)
+        left = self._mover.move(judged, self._slot, queue=self._dlq)
         stayed = {received.letter.message_id for received in (*left.stayed, *left.unknown)}
         self._leave(left.stayed)
         self._keep_locked(left.unknown)

@@ -10,7 +10,7 @@ from typing import Protocol
 from deadletter.contract import PARKED_LANE, dedicated_lane, run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
-from deadletter.message.queue import ReceivedLetter
+from deadletter.message.queue import LetterStore, ReceivedLetter
 from deadletter.pace.lane import LanePaid
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
@@ -123,7 +123,17 @@ class Wait:
     due: float
 
 
-class WaitingRoom(Protocol):
+class LaneStore(LetterStore, Protocol):
+    """A lane that letters leave: by a send, or for another lane."""
+
+    def postpone(self, order: Order) -> None:
+        """Give a letter in the room the lane and the due time of its new hold.
+
+        Raises RoomUnavailable.
+        """
+
+
+class WaitingRoom(LaneStore, Protocol):
     """The waiting room of one pipeline. Raises RoomUnavailable when it cannot answer."""
 
     def lanes(self) -> Sequence[Lane]:
@@ -173,16 +183,8 @@ class WaitingRoom(Protocol):
     def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         """The letters of these entries that are still in their lane, read consistently."""
 
-    def postpone(self, order: Order) -> None:
-        """Give a letter in the room the lane and the due time of its new hold."""
-
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         """The wait of each of these FIFO groups of the DLQ `home` that has letters in the room."""
-
-    def delete(
-        self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
-    ) -> Sequence[ReceivedLetter]:
-        """Delete letters that are confirmed to be elsewhere; returns those that may be left."""
 
 
 class ReviewableRoom(WaitingRoom, Protocol):

@@ -84,7 +84,7 @@ class LeavingSetup:
     objects: RunObjects
     claim_for: Callable[[int], LaneClaim]
     router: Router
-    mover_for: Callable[[WaitingRoom], Mover]
+    mover: Mover
     tally: Tally
     clock: Callable[[], float]
     random: Random
@@ -113,8 +113,7 @@ class RunLeaving:
     def __init__(self, setup: LeavingSetup) -> None:
         self._setup = setup
         self._room = RunRoom(setup.room, setup.tickets, setup.tally)
-        mover = setup.mover_for(self._room)
-        self._settling = Settling(setup.router, mover, setup.tally)
+        self._settling = Settling(setup.router, setup.mover, setup.tally)
         self._is_complete = True
         self._positions: dict[str, int] = {}
 

@@ -70,7 +70,7 @@ class RunMoves:
         self._clock = setup.clock
         self._tally = setup.tally
         self._fates = Fates(setup.plan, setup.pipeline.consumer_library)
-        self._mover = setup.mover_for(room)
+        self._mover = setup.mover
         self._router = RouterClient(router=setup.router, tally=setup.tally)
         self._settling = Settling(setup.router, self._mover, setup.tally)
         self._further = 0
@@ -320,9 +320,9 @@ class RunMoves:
         carrier = self._setup.carrier
         direct = [order for order in orders if isinstance(order.decision, Redrive)]
         if carrier is None or self._plan.destination not in (DELIVER, DISCARD) or not direct:
-            return CarriedLetters(self._mover.move(orders, slot))
+            return CarriedLetters(self._mover.move(orders, slot, lane=self._room))
         others = [order for order in orders if not isinstance(order.decision, Redrive)]
-        moved = self._mover.move(others, slot) if others else Left()
+        moved = self._mover.move(others, slot, lane=self._room) if others else Left()
         carried = carrier.carry(direct, slot, self._room, until)
         return CarriedLetters(
             Left([*moved.stayed, *carried.left.stayed], [*moved.unknown, *carried.left.unknown]),

@@ -1,23 +1,15 @@
-"""The waiting room of a worker: no item leaves a run's lane before its ticket stands."""
+"""The lane of a run: no item leaves it before its ticket stands."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
-from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import (
-    Lane,
-    RoomContents,
-    RoomUnavailable,
-    Wait,
-    WaitingRoom,
-    WaitingRoomEntry,
-)
+from deadletter.redrive.waiting_room import LaneStore, RoomUnavailable
 from deadletter.replay.ticket import (
     OUTSIDE,
     ReplayOutcome,
@@ -29,13 +21,13 @@ from deadletter.replay.ticket import (
 
 
 class RunRoom:
-    """A waiting room that puts tickets before it deletes items.
+    """The lane of a run in the waiting room; it puts tickets before it deletes items.
 
     `expect` says which ticket belongs to which copy; `gone` are the copies since then whose
     ticket stands and whose item is deleted, `ticketed` those whose ticket stands.
     """
 
-    def __init__(self, room: WaitingRoom, tickets: Tickets, tally: Tally) -> None:
+    def __init__(self, room: LaneStore, tickets: Tickets, tally: Tally) -> None:
         self.gone: set[str] = set()
         self.ticketed: set[str] = set()
         self._room = room
@@ -115,9 +107,6 @@ class RunRoom:
     def __contains__(self, copy: str) -> bool:
         return copy in self._expected
 
-    def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
-        return self._room.read(entries, locked_until)
-
     def postpone(self, order: Order) -> None:
         """Let a letter leave the run's lane for another one; its ticket stands already."""
         if order.copy not in self.ticketed:
@@ -132,39 +121,6 @@ class RunRoom:
         """
         self._tickets.put(tickets)
         self.ticketed.update(ticket.copy for ticket in tickets)
-
-    def lanes(self) -> Sequence[Lane]:
-        return self._room.lanes()
-
-    def retire(self, lane: Lane) -> None:
-        self._room.retire(lane)
-
-    def store_bodies(
-        self, orders: Sequence[Order], until: float, in_parallel: InParallel
-    ) -> Collection[str]:
-        return self._room.store_bodies(orders, until, in_parallel)
-
-    def admit(self, orders: Sequence[Order]) -> Mapping[str, Confirmation]:
-        return self._room.admit(orders)
-
-    def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
-        return self._room.find(letters)
-
-    def key(self, received: ReceivedLetter) -> tuple[str, str]:
-        return self._room.key(received)
-
-    def due(
-        self,
-        lane: str,
-        shard: int,
-        until: float,
-        most: int,
-        after: WaitingRoomEntry | None = None,
-    ) -> Sequence[WaitingRoomEntry]:
-        return self._room.due(lane, shard, until, most, after)
-
-    def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
-        return self._room.waits(groups, home)
 
 
 def copy_of(received: ReceivedLetter) -> str:

@@ -30,7 +30,6 @@ class ReplayWorkerSetup:
     """Everything that a worker is given.
 
     shards      the shards of this worker, with the letters of each
-    mover_for   makes the mover whose room is the given one
     carrier     takes letters where the destination is no queue
     trouble     why the dependency is down by its health URL; empty if it is not
     owner       a text that no other worker has
@@ -48,7 +47,7 @@ class ReplayWorkerSetup:
     statuses: Statuses
     ledger: Ledger
     room: WaitingRoom
-    mover_for: Callable[[WaitingRoom], Mover]
+    mover: Mover
     router: Router
     journal: Journal
     circuits: Circuits
