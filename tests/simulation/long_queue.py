@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.redrive import concurrency, fair_shares, queue_worker, run_limits
+from deadletter.redrive import concurrency, fair_shares, queue_source, run_limits
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.sending import UnfilledBatches
@@ -67,7 +67,7 @@ class LongQueueSimulation(ShardsSimulation):
 
     def run(self) -> str:
         with (
-            patch.object(queue_worker, "MAX_PLANS", self._long.chunk),
+            patch.object(queue_source, "MAX_PLANS", self._long.chunk),
             patch.object(run_limits, "MAX_PLANS", self._long.chunk),
             # A run looks after each chunk whether more of them at once are faster.
             patch.object(concurrency, "WINDOW", 1),

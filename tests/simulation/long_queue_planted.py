@@ -8,7 +8,7 @@ from typing import Any
 from deadletter.message.confirmation import Confirmation
 from deadletter.redrive.journal import Slot
 from deadletter.redrive.mover import Mover
-from deadletter.redrive.queue_worker import QueueWorker
+from deadletter.redrive.queue_source import QueueWorker
 from deadletter.redrive.sending import Sender, UnfilledBatches
 from deadletter.redrive.turns import Turns
 from tests.simulation.planting import Bugs, replaced

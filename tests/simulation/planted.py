@@ -31,7 +31,7 @@ from deadletter.redrive import (
     journal,
     journal_sweep,
     openings,
-    queue_worker,
+    queue_source,
     rescue,
     sending,
 )
@@ -349,7 +349,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         return lambda letters, verdicts, *_, **__: dict(verdicts)
 
-    with replaced(queue_worker, "as_groups", make):
+    with replaced(queue_source, "as_groups", make):
         yield
 
 

@@ -12,7 +12,7 @@ from deadletter.pace.rate import Rate
 from deadletter.redrive.drain import Drain
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.queue_worker import QueueWorker
+from deadletter.redrive.queue_source import QueueWorker
 from deadletter.redrive.redriver import Redriver
 from tests.simulation.planting import Bugs, replaced
 

@@ -34,10 +34,11 @@ from deadletter.redrive.journal_sweep import (
     sweeps,
 )
 from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_source import WaitingRoomWorker
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.openings import CLOSED, Openings, open_shards
-from deadletter.redrive.queue_worker import QueueWorker
+from deadletter.redrive.queue_source import QueueWorker
 from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import WAYS, Report
@@ -72,7 +73,6 @@ from deadletter.redrive.source_memory import (
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.turns import TakesTurns, Turns
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, OpenShard, RoomUnavailable
-from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing.router import Verdict
 from deadletter.signals.figures import Count, Figure
 
@@ -552,8 +552,8 @@ class Redriver:
         except QueueUnavailable as error:
             run.stop(stop_reason(error, self._tally))
         finally:
-            for queue_worker in of_queue:
-                queue_worker.release()
+            for queue_source in of_queue:
+                queue_source.release()
             self._shares = openings.next_shares(turns.shares, turns.served)
             self._dlq.make_visible(run.left)
             self._report_bounces()

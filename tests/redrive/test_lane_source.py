@@ -16,13 +16,13 @@ from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.journal import GRACE, OUT_OF_ROOM, ROOM, Intent, Plan, key_of
 from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_source import WaitingRoomWorker
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import VerdictSource
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import OpenShard, RoomContents, WaitingRoomEntry
-from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing.decision import Decision, Hold, Redrive
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.settings.pipeline import Pipeline

@@ -20,7 +20,7 @@ from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import MAIN, Order
-from deadletter.redrive.queue_worker import MOST_BYTES, QueueWorker
+from deadletter.redrive.queue_source import MOST_BYTES, QueueWorker
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import Wait
