@@ -14,9 +14,10 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Depth, ReceivedLetter
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
+from deadletter.redrive.draining import Draining
 from deadletter.redrive.journal import GRACE, OUT_OF_ROOM, ROOM, Intent, Plan, key_of
 from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.lane_source import WaitingRoomWorker
+from deadletter.redrive.lane_source import LaneSource
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
@@ -94,20 +95,25 @@ class Bench:
         setup: Any = SimpleNamespace(
             pipeline=Pipeline("orders", fifo=self.fifo),
             router=self,
+            clock=self.clock,
             mover=self,
             tally=self.tally,
             room=self,
             journal=self.journal,
             in_parallel=self.in_parallel,
         )
-        self.worker = WaitingRoomWorker(
-            setup, self.run, SHARD, known=self.known, verdict_source=self.verdict_source
+        rate: Any = SimpleNamespace(
+            take=partial(min, self.throttled), give_back=lambda _: None, rests_until=0.0
         )
-        if self.throttled:
-            rate: Any = SimpleNamespace(
-                take=partial(min, self.throttled), give_back=lambda _: None, rests_until=0.0
-            )
-            self.worker = WaitingRoomWorker(setup, self.run, SHARD, known=self.known, throttle=rate)
+        self.source = LaneSource(
+            setup,
+            self.run,
+            SHARD,
+            known=self.known,
+            in_passing=self.verdict_source is not None,
+            throttle=rate if self.throttled else None,
+        )
+        self.worker = Draining(setup, self.source, self.known, self.verdict_source)
 
     def depth(self) -> Depth:
         return Depth(0, 0, 0)
@@ -162,7 +168,7 @@ class Bench:
 
     # The mover.
 
-    def move(self, orders: Sequence[Order], _slot: object) -> Left:
+    def move(self, orders: Sequence[Order], _slot: object, *, queue: None) -> Left:
         self.orders += orders
         for order in orders:
             if order.copy not in self.stays:
@@ -294,13 +300,13 @@ def test_a_shard_is_gone_through_once_with_verdicts_of_another_source() -> None:
     bench.worker.take_turn(1_000)
     assert len(bench.moved) == len(bench.copies) == 125
     assert (bench.worker.is_done, bench.listed) == (True, [100, 100, 100])
-    assert not bench.worker.is_elsewhere
+    assert not bench.source.is_elsewhere
 
 
 def test_a_worker_says_that_another_run_has_its_shard() -> None:
     bench = Bench(many(1), intents=[earlier("m0", expires=START + 1_000)])
     bench.worker.take_turn(1)
-    assert bench.worker.is_elsewhere
+    assert bench.source.is_elsewhere
 
 
 def test_a_router_that_does_not_answer_leaves_the_shard_free() -> None:

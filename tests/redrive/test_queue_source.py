@@ -15,12 +15,12 @@ from deadletter.message.queue import Depth, ReceivedLetter, TooManyInFlight
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.concurrency import WINDOW, ChunksInFlight
+from deadletter.redrive.draining import Draining
 from deadletter.redrive.journal import ROOM, Intent, Plan, key_of
 from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import MAIN, Order
-from deadletter.redrive.queue_source import MOST_BYTES, QueueWorker
+from deadletter.redrive.queue_source import MOST_BYTES, QueueSource
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import Wait
@@ -95,6 +95,7 @@ class Bench:
         )
         setup: Any = SimpleNamespace(
             dlq=self,
+            clock=self.clock,
             in_parallel=in_turn,
             main_arn="arn:main",
             pipeline=Pipeline("orders", fifo=self.fifo),
@@ -105,9 +106,8 @@ class Bench:
             journal=self.journal,
             home="dlq",
         )
-        self.worker = QueueWorker(
-            setup, self.run, 0, self.in_hand, known=self.known, verdict_source=here
-        )
+        self.source = QueueSource(setup, self.run, 0, self.in_hand, known=self.known)
+        self.worker = Draining(setup, self.source, self.known, here)
 
     # The queue.
 
@@ -249,8 +249,8 @@ def test_the_pace_is_spent_on_letters_that_go_back_alone() -> None:
 
 def test_letters_in_hand_are_given_back_once() -> None:
     bench = Bench(in_hand=many(2))
-    bench.worker.release()
-    bench.worker.release()
+    bench.source.release()
+    bench.source.release()
     assert bench.left == ["m0", "m1"]
     assert bench.tally.oldest_left is not None
 
@@ -261,7 +261,7 @@ def test_a_journal_that_does_not_answer_at_the_end_is_counted() -> None:
     bench.worker.close()
     assert bench.tally.count_of(Count.JOURNAL_UNAVAILABLE) == 0
     refused = Bench()
-    slot: Any = refused.worker
+    slot: Any = refused.source
     slot._slot.intend([Plan(key_of("a"), "main", 1)], START + 100)
     refused.journal.down = True
     refused.worker.close()
@@ -277,10 +277,9 @@ def test_a_chunk_is_filled_up_without_waiting_for_more() -> None:
 
 
 def test_a_queue_with_too_many_letters_in_flight_gives_what_is_in_hand() -> None:
-    bench = Bench(polls=[TooManyInFlight("full"), many(1)])
-    hand = LettersInHand([received("x")])
-    assert bench.worker.receive_chunk(10, hand) == [received("x")]
-    assert len(bench.asked) == 1
+    bench = Bench(polls=[TooManyInFlight("full"), many(1)], in_hand=[received("x")])
+    bench.worker.take_turn(1)
+    assert bench.moved == ["x"]
 
 
 def test_a_queue_with_too_many_letters_in_flight_and_none_in_hand_ends_the_run() -> None:
@@ -450,9 +449,9 @@ def test_letters_that_wait_for_their_batch_stay_in_hand_and_go_with_the_next_chu
 def test_letters_that_wait_for_their_batch_are_given_back_at_the_end_of_a_run() -> None:
     bench = Bench()
     turn_of(bench, *"abc")
-    bench.worker.release()
+    bench.source.release()
     assert (bench.moved, bench.left) == ([], list("abc"))
-    bench.worker.release()
+    bench.source.release()
     assert bench.left == list("abc")
 
 

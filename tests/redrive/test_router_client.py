@@ -146,7 +146,7 @@ def test_a_letter_out_of_the_waiting_room_has_not_come_back() -> None:
 def test_a_letter_without_a_verdict_gets_no_order() -> None:
     letters = mail("a", "b", "c")
     verdicts = {name: verdict(name, REDRIVE, 4) for name in ("c", "a")}
-    made = orders(letters, verdicts)
+    made = orders(letters, verdicts, {"b": True})
     assert [(order.copy, order.stamp.attempt, order.maybe_sent) for order in made] == [
         ("a", 4, False),
         ("c", 4, False),

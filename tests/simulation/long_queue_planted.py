@@ -7,8 +7,9 @@ from typing import Any
 
 from deadletter.message.confirmation import Confirmation
 from deadletter.redrive.journal import Slot
+from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.mover import Mover
-from deadletter.redrive.queue_source import QueueWorker
+from deadletter.redrive.queue_source import QueueSource
 from deadletter.redrive.sending import Sender, UnfilledBatches
 from deadletter.redrive.turns import Turns
 from tests.simulation.planting import Bugs, replaced
@@ -50,7 +51,7 @@ def _() -> Iterator[None]:
 
         return init
 
-    with replaced(QueueWorker, "__init__", make):
+    with replaced(QueueSource, "__init__", make):
         yield
 
 
@@ -72,18 +73,18 @@ def _() -> Iterator[None]:
 @bug("letters in hand are moved again with the next chunk")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def receive_chunk(self: Any, most: int, in_hand: Any) -> Any:
-            chunk = original(self, most, in_hand)
-            in_hand.add(chunk[-1:])
+        def take(self: Any, most: int) -> Any:
+            chunk = original(self, most)
+            self.add(chunk[-1:])
             return chunk
 
-        return receive_chunk
+        return take
 
     def forgetting(original: Any) -> Any:
         return lambda self, copy: None
 
     with (
-        replaced(QueueWorker, "receive_chunk", make),
+        replaced(LettersInHand, "take", make),
         replaced(Mover, "confirmation_of", forgetting),
     ):
         yield
@@ -129,28 +130,28 @@ def _() -> Iterator[None]:
 @bug("a letter that waits for its batch is deleted with its chunk")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def move(self: Any, chunk: Any) -> int:
-            sent: int = original(self, chunk)
+        def moved(self: Any, letters: Any, gone: Any, left: Any) -> None:
+            original(self, letters, gone, left)
             waiting = self._unfilled.orders
-            self._dlq.delete([(each.received, Confirmation(each.copy, "hope")) for each in waiting])
-            return sent
+            self.store.delete(
+                [(each.received, Confirmation(each.copy, "hope")) for each in waiting]
+            )
 
-        return move
+        return moved
 
-    with replaced(QueueWorker, "_move", make):
+    with replaced(QueueSource, "moved", make):
         yield
 
 
 @bug("a letter that waits for its batch is visible to other runs")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def move(self: Any, chunk: Any) -> int:
-            sent: int = original(self, chunk)
+        def moved(self: Any, letters: Any, gone: Any, left: Any) -> None:
+            original(self, letters, gone, left)
             waiting = [each.received.handle for each in self._unfilled.orders]
-            self._dlq.make_visible(waiting)
-            return sent
+            self.store.make_visible(waiting)
 
-        return move
+        return moved
 
-    with replaced(QueueWorker, "_move", make):
+    with replaced(QueueSource, "moved", make):
         yield

@@ -27,11 +27,11 @@ from deadletter.message.queue import SendResult
 from deadletter.processing import collisions, guard, idempotency, parking, result
 from deadletter.processing.idempotency import ClaimsUnavailable, Standing
 from deadletter.redrive import (
+    draining,
     fifo,
     journal,
     journal_sweep,
     openings,
-    queue_source,
     rescue,
     sending,
 )
@@ -349,7 +349,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         return lambda letters, verdicts, *_, **__: dict(verdicts)
 
-    with replaced(queue_source, "as_groups", make):
+    with replaced(draining, "as_groups", make):
         yield
 
 

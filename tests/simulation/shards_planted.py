@@ -12,7 +12,7 @@ from deadletter.pace.rate import Rate
 from deadletter.redrive.drain import Drain
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.queue_source import QueueWorker
+from deadletter.redrive.queue_source import QueueSource
 from deadletter.redrive.redriver import Redriver
 from tests.simulation.planting import Bugs, replaced
 
@@ -121,16 +121,16 @@ def _() -> Iterator[None]:
 @bug("a shard deletes what another one has in hand")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def unmoved(self: Any, chunk: Any) -> Any:
+        def parts(self: Any) -> Any:
             busy = [
                 received
-                for received in chunk
+                for received in self._unjudged
                 if self._known.recent().of_queue(received.letter.message_id).is_busy
             ]
-            self._dlq.delete([(r, Confirmation(r.letter.message_id, "hope")) for r in busy])
-            return original(self, chunk)
+            self.store.delete([(r, Confirmation(r.letter.message_id, "hope")) for r in busy])
+            return original(self)
 
-        return unmoved
+        return parts
 
-    with replaced(QueueWorker, "_unmoved", make):
+    with replaced(QueueSource, "parts", make):
         yield

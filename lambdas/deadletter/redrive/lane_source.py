@@ -1,40 +1,43 @@
-"""Moves letters out of the waiting room whose wait has ended."""
+"""Letters of one open shard of the waiting room whose wait has ended."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 
 from deadletter.contract import rule_lane
-from deadletter.message.queue import ReceivedLetter
+from deadletter.message.queue import LetterStore, ReceivedLetter
 from deadletter.pace.lane import LanePace
-from deadletter.redrive.fifo import as_groups
-from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable
+from deadletter.redrive.draining import Part
+from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot
+from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.router_client import RouterClient, VerdictSource, next_request, orders
+from deadletter.redrive.router_client import next_request
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.settling import SentBefore, Settling
-from deadletter.redrive.waiting_room import OpenShard, WaitingRoomEntry
+from deadletter.redrive.settling import SentBefore
+from deadletter.redrive.waiting_room import OpenShard, Wait, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable
-from deadletter.signals.figures import Count
 
 SEEN_FOR = 60.0
 """Seconds for which an entry is not looked at again: longer than the index lags, and short
 enough for the memory of a run."""
 
 
-class WaitingRoomWorker:
-    """Empties one open shard; the intent in the shard's slot is the claim on it.
+class LaneSource:
+    """One open shard; the intent in its slot is the claim on it.
 
-    It asks the router what to do with letters unless it is given another `verdict_source`: with
-    one it goes through the shard once, and letters without a verdict stay.
+    `in_passing` it is gone through once, and letters without a verdict stay. At the rate of
+    `throttle` a batch is what the lane's rate allows now, and the shard rests if that is nothing.
     """
+
+    served = True
+    queue: LetterStore | None = None
 
     def __init__(
         self,
@@ -43,31 +46,21 @@ class WaitingRoomWorker:
         shard: OpenShard,
         *,
         known: KnownIntents,
-        verdict_source: VerdictSource | None = None,
+        in_passing: bool = False,
         throttle: LanePace | None = None,
     ) -> None:
-        self.taken = 0
-        self._throttle = throttle
-        self._run = run
+        self.lane = shard.lane
+        self.admitted = shard.lane.removeprefix(rule_lane("")) if throttle is not None else None
+        self.is_done = False
+        self.is_elsewhere = False
+        """Whether another run works in the shard."""
         self._shard = shard
+        self._run = run
+        self._throttle = throttle
+        self._in_passing = in_passing
         self._fifo = setup.pipeline.fifo
-        self._known = known
-        self._settling = Settling(setup.router, setup.mover, setup.tally)
-        self._room = setup.room
-        self._mover = setup.mover
-        self._tally = setup.tally
+        self._room = self.store = setup.room
         self._in_parallel = setup.in_parallel
-        self._verdict_source = verdict_source or RouterClient(
-            router=setup.router,
-            tally=setup.tally,
-            admitted=shard.lane.removeprefix(rule_lane("")) if throttle is not None else None,
-        )
-        self._in_passing = verdict_source is not None
-        # What is listed and not taken yet, and where the next page of the index begins.
-        self._ahead: deque[WaitingRoomEntry] = deque()
-        self._last: WaitingRoomEntry | None = None
-        self._pass_found_any = False
-        self._is_listed = False
         self._claim = LaneClaim(
             journal=setup.journal,
             known=known,
@@ -76,84 +69,109 @@ class WaitingRoomWorker:
             clock=run.clock,
             ends=lambda: run.locked_until,
         )
-        self.is_elsewhere = False
-        """Whether another run works in the shard."""
+        # What is listed and not taken yet, and where the next page of the index begins.
+        self._ahead: deque[WaitingRoomEntry] = deque()
+        self._last: WaitingRoomEntry | None = None
+        self._pass_found_any = False
+        self._is_listed = False
         self._seen: dict[str, float] = {}
-        self._is_done = False
-        self._redriven = 0
-
-    @property
-    def lane(self) -> str:
-        return self._shard.lane
-
-    @property
-    def is_done(self) -> bool:
-        """Whether no letter is due any more, or another run works in the shard."""
-        return self._is_done
+        # Of the present batch.
+        self._entries: Sequence[WaitingRoomEntry] = ()
+        self._claimed: ClaimedLetters | None = None
+        self._stopped: set[str | None] = set()
+        self._permitted = self._unused = self._redriven = 0
 
     @property
     def rests_until(self) -> float:
         return 0.0 if self._throttle is None else self._throttle.rests_until
 
-    def take_turn(self, letters: int) -> None:
-        """Move up to so many letters. Raises the errors of ENDS_A_RUN."""
+    @contextmanager
+    def take(self, most: int) -> Iterator[int]:
+        listed = self._next_entries(min(MAX_PLANS, most))
+        granted = len(listed)
         if self._throttle is not None:
-            self._take_throttled_turn(self._throttle, letters)
-            return
-        end = self.taken + letters
-        while not self._is_done and self.taken < end:
-            entries = self._next_entries(min(MAX_PLANS, end - self.taken))
-            self.taken += len(entries)
-            self.is_elsewhere = bool(entries) and not self._empty(entries)
-            if not entries or self.is_elsewhere:
-                self._is_done = True
-                self.close()
-
-    def _take_throttled_turn(self, throttle: LanePace, letters: int) -> None:
-        """Move what the lane's rate allows now; the worker rests if that is nothing."""
-        entries = self._next_entries(min(MAX_PLANS, letters))
-        granted = throttle.take(len(entries)) if entries else 0
-        for entry in reversed(entries[granted:]):
+            granted = self._throttle.take(granted) if listed else 0
+        for entry in reversed(listed[granted:]):
             self._seen.pop(entry.copy, None)
             self._ahead.appendleft(entry)
-        self.taken += granted
-        self._redriven = 0
+        self._entries, self._redriven = listed[:granted], 0
         try:
-            self.is_elsewhere = granted > 0 and not self._empty(entries[:granted])
+            yield granted
+        except (RunStopped, RouterUnavailable):
+            # After any other error the intent stands.
+            self._hold()
+            self.close()
+            raise
+        else:
+            self._hold()
         finally:
-            throttle.give_back(granted - self._redriven)
-        if not entries or self.is_elsewhere:
-            self._is_done = True
+            self._claimed = None
+            if self._throttle is not None:
+                self._throttle.give_back(granted - self._redriven)
+        if not listed or self.is_elsewhere:
+            self.is_done = True
             self.close()
 
     def close(self) -> None:
-        """Remove the last intent, unless it has to stay: all its letters are accounted for."""
-        try:
-            self._claim.close()
-        except JournalUnavailable:
-            # A finished intent that stays keeps the shard from other runs until it expires.
-            self._tally.count(Count.JOURNAL_UNAVAILABLE)
+        self._claim.close()
 
-    def _empty(self, entries: Sequence[WaitingRoomEntry]) -> bool:
-        """Move the letters of these entries; False if the shard is another run's."""
-        # Read after the entries were listed: the intents that put them in are in it.
-        claimed = self._claim.take([entry.copy for entry in entries])
+    def parts(self) -> Iterator[Part]:
+        if not self._entries:
+            return
+        # The journal is read after the entries were listed: the intents that put them in are in it.
+        claimed = self._claimed = self._claim.take([entry.copy for entry in self._entries])
+        self.is_elsewhere = claimed is None
         if claimed is None:
-            return False
-        free = [entry for entry in entries if claimed.is_free(entry.copy)]
-        try:
-            stopped: set[str | None] = set()
-            for contents in self._room.read_in_parts(
-                free, self._run.locked_until, self._in_parallel
-            ):
-                self._move(contents.letters, claimed, stopped)
-        except (RunStopped, RouterUnavailable):
-            # After any other error the intent stands.
-            self._claim.hold(claimed)
-            self.close()
-            raise
-        self._claim.hold(claimed)
-        return True
+            return
+        self._stopped = set()
+        free = [entry for entry in self._entries if claimed.is_free(entry.copy)]
+        for contents in self._room.read_in_parts(free, self._run.locked_until, self._in_parallel):
+            yield self._part(contents.letters, claimed)
+
+    def _part(self, letters: Sequence[ReceivedLetter], claimed: ClaimedLetters) -> Part:
+        sent: list[SentBefore] = []
+        unmoved: list[ReceivedLetter] = []
+        maybe_sent: dict[str, bool] = {}
+        for received in letters:
+            copy = received.letter.message_id
+            record = claimed.records[copy]
+            if record.mark is not None:
+                sent.append(SentBefore(received, record.mark, record))
+            elif not self._fifo or received.letter.group not in self._stopped:
+                unmoved.append(received)
+                if record.maybe_sent:
+                    maybe_sent[copy] = not record.had_no_answer
+        return Part(claimed.slot, sent, unmoved, maybe_sent)
+
+    def requests(self, letters: Sequence[ReceivedLetter]) -> Iterator[Sequence[ReceivedLetter]]:
+        """As many as the run's pace allows; of a FIFO group none behind one that stayed."""
+        while letters:
+            self._permitted = self._run.permission(len(letters))
+            part, letters = next_request(letters, self._permitted)
+            yield part
+            if self._fifo:
+                letters = [each for each in letters if each.letter.group not in self._stopped]
+
+    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait]:
+        return {}
+
+    def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
+        redriven = sum(isinstance(order.decision, Redrive) for order in judged)
+        # Before the move: after an error they may have been sent.
+        self._redriven += redriven
+        self._unused = self._permitted - redriven
+        return judged
+
+    def moved(self, letters: Sequence[ReceivedLetter], gone: Sequence[Order], left: Left) -> None:
+        # A letter that was not confirmed may have been sent all the same.
+        self._run.give_back(self._unused)
+        if self._fifo:
+            moved = {order.copy for order in gone}
+            self._stopped |= {r.letter.group for r in letters if r.letter.message_id not in moved}
+
+    def _hold(self) -> None:
+        if self._claimed is not None:
+            self._claim.hold(self._claimed)
 
     def _next_entries(self, most: int) -> list[WaitingRoomEntry]:
         """The next entries, each once: the index may still show one that has left."""
@@ -184,64 +202,3 @@ class WaitingRoomWorker:
         self._last = None if is_end else page[-1]
         self._is_listed = is_end and (self._in_passing or not self._pass_found_any)
         return not self._is_listed
-
-    def _move(
-        self,
-        letters: Sequence[ReceivedLetter],
-        claimed: ClaimedLetters,
-        stopped: set[str | None],
-    ) -> None:
-        """Move letters that were read; on FIFO none of the groups `stopped`, and adds to them."""
-        records, slot = claimed.records, claimed.slot
-        sent: list[SentBefore] = []
-        unmoved: list[ReceivedLetter] = []
-        for received in letters:
-            record = records[_copy(received)]
-            if record.mark is not None:
-                sent.append(SentBefore(received, record.mark, record))
-            elif not self._fifo or received.letter.group not in stopped:
-                unmoved.append(received)
-        if sent:
-            self._tally.count_tried(len(sent))
-            self._known.note_gone(self._settling.settle(sent, self._room), from_room=True)
-        maybe_sent = {
-            copy: not records[copy].had_no_answer
-            for copy in map(_copy, unmoved)
-            if records[copy].maybe_sent
-        }
-        while unmoved:
-            granted = self._run.permission(len(unmoved))
-            part, unmoved = next_request(unmoved, granted)
-            self._tally.count_tried(len(part))
-            judged = self._judge(part, maybe_sent)
-            # Before the move: after an error they may have been sent.
-            self._redriven += sum(isinstance(order.decision, Redrive) for order in judged)
-            left = self._mover.move(judged, slot)
-            # A letter that was not confirmed may have been sent all the same.
-            redriven = sum(isinstance(order.decision, Redrive) for order in judged)
-            self._run.give_back(granted - redriven)
-            here = set(map(_copy, (*left.stayed, *left.unknown)))
-            gone = {order.copy for order in judged} - here
-            # Those that may still be in the room are kept on record.
-            self._known.note_gone((copy for copy in gone if not slot.keeps(copy)), from_room=True)
-            if self._fifo:
-                stopped |= {r.letter.group for r in part if r.letter.message_id not in gone}
-                unmoved = [r for r in unmoved if r.letter.group not in stopped]
-
-    def _judge(self, part: Sequence[ReceivedLetter], maybe_sent: Mapping[str, bool]) -> list[Order]:
-        verdicts = self._verdict_source.verdicts(part, served=True)
-        if self._fifo:
-            verdicts = as_groups(part, verdicts, {}, now=self._run.clock())
-        judged = orders(part, verdicts)
-        return [
-            replace(
-                order,
-                maybe_sent=order.copy in maybe_sent,
-                after_kill=maybe_sent.get(order.copy, False),
-            )
-            for order in judged
-        ]
-
-
-def _copy(received: ReceivedLetter) -> str:
-    return received.letter.message_id

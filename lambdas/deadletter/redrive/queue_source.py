@@ -1,24 +1,26 @@
-"""Receives letters from a queue, chunk after chunk, and has them moved."""
+"""Letters of a queue, chunk after chunk, each under its lock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, ReceivedLetter
-from deadletter.redrive.fifo import as_groups
-from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable, Slot
+from deadletter.redrive.draining import Part
+from deadletter.redrive.journal import MAX_PLANS, Slot
 from deadletter.redrive.known_intents import MOMENT, KnownIntents
 from deadletter.redrive.letters_in_hand import LettersInHand
-from deadletter.redrive.mover import MARGIN
+from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.router_client import MAX_REQUEST, RouterClient, VerdictSource, orders
+from deadletter.redrive.router_client import MAX_REQUEST
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.sending import UnfilledBatches
-from deadletter.redrive.settling import SentBefore, Settling
+from deadletter.redrive.settling import SentBefore
+from deadletter.redrive.waiting_room import Wait
 from deadletter.routing.decision import Redrive
 from deadletter.signals.figures import Count
 
@@ -26,19 +28,21 @@ MOST_LEFT = 20_000
 """Letters that a run leaves in place before it ends: their handles are kept in memory, and
 all of them are made visible at its end."""
 
-
 MOST_BYTES = 4 * MAX_REQUEST
 """Bytes of the letters of all chunks under way, beyond which there are no more than at first: each
 is in memory several times, as it came, in a request, and as it goes."""
 
 
-class QueueWorker:
-    """One of several workers that drain a queue in parallel, each with its own journal slot.
-    What is `known` of intents is shared with the other workers of the run.
+class QueueSource:
+    """The queue of one of several workers that drain it, each with its own journal slot.
 
-    It begins with the letters that it has `received`, and asks the router what to do with
-    letters unless it is given another `verdict_source`.
+    It begins with the letters `received`. What is `known` of intents is shared with the other
+    workers of the run.
     """
+
+    served = False
+    admitted: str | None = None
+    rests_until = 0.0
 
     def __init__(
         self,
@@ -48,63 +52,78 @@ class QueueWorker:
         received: Sequence[ReceivedLetter] = (),
         *,
         known: KnownIntents,
-        verdict_source: VerdictSource | None = None,
     ) -> None:
-        self.taken = 0
         self._in_hand = LettersInHand(received)
         self._run = run
-        self._dlq = setup.dlq
+        self.store = self.queue = setup.dlq
         self._main_arn = setup.main_arn
         self._fifo = setup.pipeline.fifo
         self._receiver = ChunkReceiver(
             setup.dlq, run, setup.tally, setup.in_parallel, fifo=setup.pipeline.fifo
         )
         self._known = known
-        self._settling = Settling(setup.router, setup.mover, setup.tally)
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
-        self._verdict_source = verdict_source or RouterClient(
-            router=setup.router, tally=setup.tally
-        )
         self._slot = Slot(setup.journal, f"{run.owner}.{number}", run.owner, home=setup.home)
-        self._stopped_groups: set[str] = set()
-        # The letters of the present chunk that intents of earlier runs name.
-        self._on_record: set[str] = set()
         self._unfilled = UnfilledBatches(run.clock, setup.mover.target_of)
+        self._stopped_groups: set[str] = set()
         self._letters_come = False
         self._is_warm = False
-
-    @property
-    def rests_until(self) -> float:
-        return 0.0
+        # Of the present chunk: its size, what is not judged yet, what intents of earlier runs
+        # name, and what went back to the main queue.
+        self._received = 0
+        self._unjudged: Sequence[ReceivedLetter] = ()
+        self._on_record: set[str] = set()
+        self._redriven = 0
 
     @property
     def is_done(self) -> bool:
         """Whether the queue is empty, as far as the polls of the run's workers can tell."""
         return self._run.queue_is_empty and not self._in_hand and not self._unfilled
 
-    def take_turn(self, letters: int) -> None:
-        """Receive and move up to so many letters. Raises the errors of ENDS_A_RUN."""
-        end = self.taken + letters
-        while not self.is_done and self.taken < end:
-            if len(self._run.left) >= MOST_LEFT:
-                raise RunStopped(f"{len(self._run.left)} messages had to be left in place")
-            if self._run.queue_is_empty and not self._in_hand:
-                self._move(())
-                continue
-            granted = self._run.permission(min(MAX_PLANS, end - self.taken))
-            began, under_way = self._run.clock(), self._run.chunks.chunks
-            chunk = self.receive_chunk(granted, self._in_hand)
-            self.taken += len(chunk)
-            paid_before = self._paid
-            sent = self._move(chunk) if chunk or self._unfilled else 0
-            # What waits for its batch keeps its permission.
-            self._run.give_back(granted - sent - self._paid + paid_before)
-            # After the move: the next letters of its FIFO groups may only be visible now.
-            self._run.note_chunk(len(chunk))
-            if len(chunk) == MAX_PLANS:
-                self._note_full_chunk(self._run.clock() - began, under_way)
+    @contextmanager
+    def take(self, most: int) -> Iterator[int]:
+        run = self._run
+        if len(run.left) >= MOST_LEFT:
+            raise RunStopped(f"{len(run.left)} messages had to be left in place")
+        if run.queue_is_empty and not self._in_hand:
+            # What waits for its batch waits no more.
+            with self._having(()) as taken:
+                yield taken
+            return
+        granted = run.permission(min(MAX_PLANS, most))
+        began, under_way = run.clock(), run.chunks.chunks
+        self._receiver.fill(self._in_hand, granted, whole_receives=granted > MAX_BATCH)
+        chunk, paid_before = self._in_hand.take(granted), self._paid
+        with self._having(chunk) as taken:
+            yield taken
+        # What waits for its batch keeps its permission.
+        run.give_back(granted - self._redriven - self._paid + paid_before)
+        # After the move: the next letters of its FIFO groups may only be visible now.
+        run.note_chunk(len(chunk))
+        if len(chunk) == MAX_PLANS:
+            self._note_full_chunk(run.clock() - began, under_way)
+
+    @contextmanager
+    def _having(self, chunk: Sequence[ReceivedLetter]) -> Iterator[int]:
+        """While a chunk is in hand, with what waits for its batch."""
+        self._received, self._redriven, self._unjudged = len(chunk), 0, ()
+        if not chunk and not self._unfilled:
+            yield 0
+            return
+        # SQS may show a letter to two workers of the run at once.
+        mine = self._known.take(received.letter.message_id for received in chunk)
+        in_hand = mine | {order.copy for order in self._unfilled.orders}
+        self._letters_come = not self._fifo and bool(chunk) and self._run.has_enough_to_wait
+        self._unjudged = [each for each in chunk if each.letter.message_id in mine]
+        try:
+            yield len(chunk)
+        except BaseException:
+            self._release(self._unjudged)
+            raise
+        finally:
+            self._known.put_back(in_hand - {order.copy for order in self._unfilled.orders})
 
     def _note_full_chunk(self, seconds: float, under_way: int) -> None:
         chunks, size = self._run.chunks, self._in_hand.taken_bytes
@@ -117,77 +136,19 @@ class QueueWorker:
         # The first chunk of a worker pays for connections.
         self._is_warm = True
 
-    def release(self) -> None:
-        """Give back the letters in hand."""
-        waiting = [order.received for order in self._unfilled.orders]
-        self._release([*self._in_hand, *waiting])
-        self._in_hand.clear()
-        self._unfilled.clear()
-
     @property
     def _paid(self) -> int:
         """The letters that wait for their batch, and that the pace has permitted."""
         return sum(isinstance(order.decision, Redrive) for order in self._unfilled.orders)
 
-    def _may_wait(self, order: Order) -> bool:
-        """Whether a letter may wait for its batch: more come soon, and it has no past."""
-        copy = order.copy
-        return self._letters_come and not order.maybe_sent and copy not in self._on_record
+    def parts(self) -> Iterator[Part]:
+        """One part, without letters that another worker may be sending and those that stay.
 
-    def close(self) -> None:
-        """Remove the last intent, unless it has to stay: all its letters are accounted for."""
-        try:
-            self._slot.close()
-        except JournalUnavailable:
-            # A finished intent that stays names only letters that are gone.
-            self._tally.count(Count.JOURNAL_UNAVAILABLE)
-
-    def receive_chunk(self, most: int, in_hand: LettersInHand) -> list[ReceivedLetter]:
-        """Up to `most` letters that fit into one router request; the rest stays in `in_hand`."""
-        self._receiver.fill(
-            in_hand, most, whole_receives=in_hand is self._in_hand and most > MAX_BATCH
-        )
-        return in_hand.take(most)
-
-    def _move(self, chunk: Sequence[ReceivedLetter]) -> int:
-        """Move one chunk; returns how many letters went back to the main queue."""
-        # SQS may show a letter to two workers of the run at once.
-        mine = self._known.take(received.letter.message_id for received in chunk)
-        in_hand = mine | {order.copy for order in self._unfilled.orders}
-        self._letters_come = not self._fifo and bool(chunk) and self._run.has_enough_to_wait
-        try:
-            return self._move_taken(
-                [received for received in chunk if received.letter.message_id in mine]
-            )
-        finally:
-            self._known.put_back(in_hand - {order.copy for order in self._unfilled.orders})
-
-    def _move_taken(self, chunk: Sequence[ReceivedLetter]) -> int:
-        try:
-            unmoved, maybe_sent = self._unmoved(chunk)
-            judged = self._judge(unmoved, maybe_sent)
-        except BaseException:
-            self._release(chunk)
-            raise
-        judged = self._unfilled.take(judged, self._may_wait, MAX_PLANS)
-        left = self._mover.move(judged, self._slot, queue=self._dlq)
-        stayed = {received.letter.message_id for received in (*left.stayed, *left.unknown)}
-        self._leave(left.stayed)
-        self._keep_locked(left.unknown)
-        moved = [order for order in judged if order.copy not in stayed]
-        # Those that may still be in the queue are kept on record.
-        self._known.note_gone(order.copy for order in moved if not self._slot.keeps(order.copy))
-        return sum(isinstance(order.decision, Redrive) for order in moved)
-
-    def _unmoved(
-        self, chunk: Sequence[ReceivedLetter]
-    ) -> tuple[list[ReceivedLetter], Mapping[str, bool]]:
-        """The letters that are still to be moved, and which of them may have been sent before:
-        True where that run was killed, False where its send had no answer.
-
-        Copies that were sent are deleted. Those that another worker may be sending keep their
-        locks: made visible, they would only be received again.
+        Such letters keep their locks: made visible, they would only be received again.
         """
+        if not self._received and not self._unfilled:
+            return
+        chunk = self._unjudged
         reading = later = self._known.recent()
         early = {
             copy: reading.of_queue(copy) for copy in (each.letter.message_id for each in chunk)
@@ -219,18 +180,42 @@ class QueueWorker:
                 if first.maybe_sent or last.maybe_sent:
                     maybe_sent[copy] = not (first.had_no_answer or last.had_no_answer)
                 unmoved.append(received)
-        self._tally.count_tried(len(sent) + len(unmoved))
-        if sent:
-            self._settle(sent)
-        return unmoved, maybe_sent
+        yield Part(self._slot, sent, unmoved, maybe_sent)
 
-    def _settle(self, sent: Sequence[SentBefore]) -> None:
-        gone = self._settling.settle(sent, self._dlq)
-        # After its lock's end, the delete of a letter may be answered and have no effect.
-        in_time = self._run.clock() + MARGIN
-        self._known.note_gone(
-            each.copy for each in sent if each.copy in gone and in_time < each.received.locked_until
-        )
+    def requests(self, letters: Sequence[ReceivedLetter]) -> Iterator[Sequence[ReceivedLetter]]:
+        """All at once: a chunk fits into a request. Even without one, some wait for their batch."""
+        yield letters
+
+    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait]:
+        groups = {each.letter.group for each in letters if each.letter.group is not None}
+        return self._room.waits(sorted(groups), letters[0].home)
+
+    def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
+        """What fills a batch, or may not wait: it has a past, or no more letters come soon."""
+        found, share = {order.copy for order in judged}, self._run.delay_share
+        self._leave([each for each in letters if each.letter.message_id not in found])
+        if share < 1:
+            judged = [replace(order, decision=order.shortened(share)) for order in judged]
+        self._unjudged = ()
+        return self._unfilled.take(judged, self._may_wait, MAX_PLANS)
+
+    def _may_wait(self, order: Order) -> bool:
+        return self._letters_come and not order.maybe_sent and order.copy not in self._on_record
+
+    def moved(self, letters: Sequence[ReceivedLetter], gone: Sequence[Order], left: Left) -> None:
+        self._leave(left.stayed)
+        self._keep_locked(left.unknown)
+        self._redriven = sum(isinstance(order.decision, Redrive) for order in gone)
+
+    def close(self) -> None:
+        self._slot.close()
+
+    def release(self) -> None:
+        """Give back the letters in hand."""
+        waiting = [order.received for order in self._unfilled.orders]
+        self._release([*self._in_hand, *waiting])
+        self._in_hand.clear()
+        self._unfilled.clear()
 
     def _group_of(self, received: ReceivedLetter) -> str | None:
         """The letter's FIFO group; a standard queue's groups are tenants and keep no order."""
@@ -243,32 +228,6 @@ class QueueWorker:
         if foreign:
             self._tally.count(Count.FOREIGN_MESSAGE)
         return foreign
-
-    def _judge(
-        self, letters: Sequence[ReceivedLetter], maybe_sent: Mapping[str, bool]
-    ) -> list[Order]:
-        verdicts = self._verdict_source.verdicts(letters, served=False)
-        if self._fifo and letters:
-            groups = {
-                received.letter.group for received in letters if received.letter.group is not None
-            }
-            waits = self._room.waits(sorted(groups), letters[0].home)
-            verdicts = as_groups(letters, verdicts, waits, maybe_sent, now=self._run.clock())
-        self._leave(
-            [received for received in letters if received.letter.message_id not in verdicts]
-        )
-        share = self._run.delay_share
-        return [
-            replace(
-                order,
-                decision=order.shortened(share),
-                maybe_sent=order.copy in maybe_sent,
-                after_kill=maybe_sent.get(order.copy, False),
-            )
-            if share < 1 or order.copy in maybe_sent
-            else order
-            for order in orders(letters, verdicts)
-        ]
 
     def _leave(self, letters: Sequence[ReceivedLetter]) -> None:
         """Leave letters in place; those that no intent names are made visible after the run."""

@@ -17,6 +17,7 @@ from deadletter.pace.run import RunPace, RunPaid, rate_of
 from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.drain import OWNER, Drain
 from deadletter.redrive.drain_owner import DrainOwner, following, start_run
+from deadletter.redrive.draining import Draining
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
 from deadletter.redrive.first_steps import (
     FIRST_STEPS,
@@ -34,12 +35,13 @@ from deadletter.redrive.journal_sweep import (
     sweeps,
 )
 from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.lane_source import WaitingRoomWorker
+from deadletter.redrive.lane_source import LaneSource
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.openings import CLOSED, Openings, open_shards
-from deadletter.redrive.queue_source import QueueWorker
+from deadletter.redrive.queue_source import QueueSource
 from deadletter.redrive.rate_keeper import RateKeeper
+from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import WAYS, Report
 from deadletter.redrive.rescue import LEASE_PAUSE, RescueVerdicts, is_parking
@@ -71,7 +73,7 @@ from deadletter.redrive.source_memory import (
     with_lost_run,
 )
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
-from deadletter.redrive.turns import TakesTurns, Turns
+from deadletter.redrive.turns import Turns
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, OpenShard, RoomUnavailable
 from deadletter.routing.router import Verdict
 from deadletter.signals.figures import Count, Figure
@@ -497,19 +499,14 @@ class Redriver:
         """
         began = self._clock()
         polls = [] if first_poll is None else [first_poll, *([()] * (self._workers - 1))]
-        of_queue: list[QueueWorker] = []
+        queues: list[QueueSource] = []
+        of_queue: list[Draining] = []
 
-        def new_worker(received: Sequence[ReceivedLetter] = ()) -> QueueWorker:
-            worker = QueueWorker(
-                self._setup,
-                run,
-                len(of_queue),
-                received,
-                known=self._known,
-                verdict_source=verdict_source,
-            )
-            of_queue.append(worker)
-            return worker
+        def new_worker(received: Sequence[ReceivedLetter] = ()) -> Draining:
+            queue = QueueSource(self._setup, run, len(queues), received, known=self._known)
+            queues.append(queue)
+            of_queue.append(Draining(self._setup, queue, self._known, verdict_source))
+            return of_queue[-1]
 
         for received in polls:
             new_worker(received)
@@ -518,21 +515,25 @@ class Redriver:
             for shard in openings.shards
             if shard.rate is not None
         }
-        of_room = [
-            WaitingRoomWorker(
+        lanes = [
+            LaneSource(
                 self._setup,
                 run,
                 shard,
                 known=self._known,
-                verdict_source=verdict_source,
+                in_passing=verdict_source is not None,
                 throttle=throttles.get(shard.lane),
             )
             for shard in openings.shards
         ]
+        of_room = [Draining(self._setup, lane, self._known, verdict_source) for lane in lanes]
+        of_lane: dict[str, list[Draining]] = {}
+        for lane, worker in zip(lanes, of_room, strict=True):
+            of_lane.setdefault(lane.lane, []).append(worker)
         turns = Turns(
             shares=shares,
             letters=quantum(run.paid.rate.limit),
-            workers={QUEUE: of_queue, **_by_lane(of_room)},
+            workers={QUEUE: of_queue, **of_lane},
             run=run,
             tally=self._tally,
             in_parallel=self._setup.in_parallel,
@@ -541,9 +542,9 @@ class Redriver:
         try:
             with self._setup.mover.counts_gathered():
                 self._setup.in_parallel([turns.work] * self._workers)
-                workers: Sequence[TakesTurns] = (*of_queue, *of_room)
+                workers = [*of_queue, *of_room]
                 self._setup.in_parallel([worker.close for worker in workers])
-            if first_poll is None and any(worker.is_elsewhere for worker in of_room):
+            if first_poll is None and any(lane.is_elsewhere for lane in lanes):
                 run.stop("another run works in the lane")
             if run.stopped is None and first_poll is not None and not self._shard:
                 # What other shards have in hand this one has not seen.
@@ -552,8 +553,8 @@ class Redriver:
         except QueueUnavailable as error:
             run.stop(stop_reason(error, self._tally))
         finally:
-            for queue_source in of_queue:
-                queue_source.release()
+            for queue in queues:
+                queue.release()
             self._shares = openings.next_shares(turns.shares, turns.served)
             self._dlq.make_visible(run.left)
             self._report_bounces()
@@ -622,9 +623,11 @@ class Redriver:
         in_hand = LettersInHand()
         sample: list[ReceivedLetter] = []
         try:
-            sample = QueueWorker(self._setup, run, 0, known=self._known).receive_chunk(
-                most, in_hand
+            receiver = ChunkReceiver(
+                self._dlq, run, self._tally, self._setup.in_parallel, fifo=self._pipeline.fifo
             )
+            receiver.fill(in_hand, most, whole_receives=False)
+            sample = in_hand.take(most)
             router_client = RouterClient(router=self._setup.router, tally=self._tally)
             verdicts = router_client.verdicts(sample, served=False)
             self._tally.count(Count.LEFT_IN_PLACE, len(sample))
@@ -729,10 +732,3 @@ def not_closed(circuits: Mapping[str, Circuit]) -> str:
         if not circuit.is_closed:
             return f"circuit {circuit.key} is {circuit.state}"
     return ""
-
-
-def _by_lane(workers: Sequence[WaitingRoomWorker]) -> Mapping[str, Sequence[WaitingRoomWorker]]:
-    by_lane: dict[str, list[WaitingRoomWorker]] = {}
-    for worker in workers:
-        by_lane.setdefault(worker.lane, []).append(worker)
-    return by_lane

@@ -103,13 +103,22 @@ def _came_back(verdict: Verdict) -> bool:
     return verdict.stamp.attempt - decided_now >= 1
 
 
-def orders(letters: Sequence[ReceivedLetter], verdicts: Mapping[str, Verdict]) -> list[Order]:
-    """An order for each letter that has a verdict, in the order of the letters."""
+def orders(
+    letters: Sequence[ReceivedLetter],
+    verdicts: Mapping[str, Verdict],
+    maybe_sent: Mapping[str, bool],
+) -> list[Order]:
+    """An order for each letter that has a verdict, in the order of the letters.
+
+    `maybe_sent` are those that may have been sent before: True where that run was killed.
+    """
     return [
         Order(
             received,
             verdict.decision,
             verdict.stamp,
+            maybe_sent=verdict.message_id in maybe_sent,
+            after_kill=maybe_sent.get(verdict.message_id, False),
             matched=verdict.matched,
             shadow_matched=verdict.shadow_matched,
             limit=verdict.limit,

@@ -1,0 +1,188 @@
+"""The loop that takes letters out of a queue or a lane, and the story of a letter in it.
+
+ 1. A source takes a batch: from a queue each letter is locked by its visibility, in a lane the
+    intent in the shard's slot claims it.
+ 2. What is on record of each letter is read from the journal, as late as the source needs it.
+ 3. A letter that was sent before is settled: missing facts are written, and it is deleted.
+ 4. A letter that another worker may be sending, or that is not ours, stays.
+ 5. The others are judged; on FIFO the first one that waits takes its group along.
+ 6. The pace says how many may go. A queue asks before step 1, because a receive hides a letter and
+    counts; what is not used is given back.
+ 7. An intent names each letter with its target, unless the claim does.
+ 8. A letter that may have been sent before is counted as a possible duplicate.
+ 9. Each batch is sent once, and none in the last seconds of its locks.
+10. What SQS or the waiting room has confirmed is marked.
+11. Facts of letters that went without a stamp are written.
+12. In the lane of a replay run, a ticket takes the place of each letter.
+13. What is confirmed is deleted.
+14. What is not surely gone stays on record, for the run that sees it again.
+
+Whatever raises, at each step a letter is in its place or confirmed in another one, and from step 7
+to step 14 it is on record. The mover takes steps 7 to 14; workers of replay runs take the others
+by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from deadletter.message.queue import LetterStore, ReceivedLetter
+from deadletter.redrive.fifo import as_groups
+from deadletter.redrive.journal import JournalUnavailable, Slot
+from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.mover import MARGIN, Left
+from deadletter.redrive.order import Order
+from deadletter.redrive.redriver_setup import RedriverSetup
+from deadletter.redrive.router_client import RouterClient, VerdictSource, orders
+from deadletter.redrive.settling import SentBefore, Settling
+from deadletter.redrive.waiting_room import Wait
+from deadletter.signals.figures import Count
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Letters of a batch that are in memory together, on record in `slot` when they move.
+
+    Those `sent` before only have to be deleted. Of the others some are `maybe_sent`: True where
+    that run was killed, False where its send had no answer.
+    """
+
+    slot: Slot
+    sent: Sequence[SentBefore]
+    letters: Sequence[ReceivedLetter]
+    maybe_sent: Mapping[str, bool]
+
+
+class Source(Protocol):
+    """A place that letters are taken out of. Raises the errors of ENDS_A_RUN.
+
+    served    whether its letters have waited for their delay
+    admitted  the THROTTLE rule whose rate lets its letters go
+    """
+
+    served: bool
+    admitted: str | None
+
+    @property
+    def store(self) -> LetterStore:
+        """What deletes its letters."""
+
+    @property
+    def queue(self) -> LetterStore | None:
+        """The same, if it is a queue: then no claim names its letters."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it can find no more letters in this run."""
+
+    @property
+    def rests_until(self) -> float:
+        """Epoch seconds before which it may give no letter; 0 without a rate of its own."""
+
+    def take(self, most: int) -> AbstractContextManager[int]:
+        """Take up to so many letters in hand, and say how many; they are given up at its end."""
+
+    def parts(self) -> Iterable[Part]:
+        """The letters in hand that are free to move, or were sent before."""
+
+    def requests(self, letters: Sequence[ReceivedLetter]) -> Iterable[Sequence[ReceivedLetter]]:
+        """The letters that are judged and moved together, one request after the other."""
+
+    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait]:
+        """The waits of the FIFO groups of these letters, outside of this place."""
+
+    def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
+        """What moves now, of what was judged; each other letter stays."""
+
+    def moved(self, letters: Sequence[ReceivedLetter], gone: Sequence[Order], left: Left) -> None:
+        """Note what is gone, and leave the others."""
+
+    def close(self) -> None:
+        """Remove the last intent, unless it has to stay. Raises JournalUnavailable."""
+
+
+class Draining:
+    """One worker of one place; never used by two threads at once.
+
+    What is `known` of intents is shared with the other workers of the run. It asks the router what
+    to do with letters unless it is given another `verdict_source`.
+    """
+
+    def __init__(
+        self,
+        setup: RedriverSetup,
+        source: Source,
+        known: KnownIntents,
+        verdict_source: VerdictSource | None = None,
+    ) -> None:
+        self.taken = 0
+        self._source = source
+        self._known = known
+        self._settling = Settling(setup.router, setup.mover, setup.tally)
+        self._judge = verdict_source or RouterClient(
+            router=setup.router, tally=setup.tally, admitted=source.admitted
+        )
+        self._mover = setup.mover
+        self._tally = setup.tally
+        self._clock = setup.clock
+        self._fifo = setup.pipeline.fifo
+
+    @property
+    def is_done(self) -> bool:
+        return self._source.is_done
+
+    @property
+    def rests_until(self) -> float:
+        return self._source.rests_until
+
+    def take_turn(self, letters: int) -> None:
+        """Move up to so many letters. Raises the errors of ENDS_A_RUN."""
+        source, end = self._source, self.taken + letters
+        while not source.is_done and self.taken < end:
+            with source.take(end - self.taken) as taken:
+                self.taken += taken
+                for part in source.parts():
+                    if part.sent:
+                        self._settle(part.sent)
+                    for request in source.requests(part.letters):
+                        self._move(request, part)
+            if source.admitted is not None:
+                # The other shards of its lane have their turns at the rate that they share.
+                return
+
+    def close(self) -> None:
+        """Remove the last intent, unless it has to stay: all its letters are accounted for."""
+        try:
+            self._source.close()
+        except JournalUnavailable:
+            # One that stays names only letters that are gone; a shard is free when it ends.
+            self._tally.count(Count.JOURNAL_UNAVAILABLE)
+
+    def _settle(self, sent: Sequence[SentBefore]) -> None:
+        self._tally.count_tried(len(sent))
+        gone = self._settling.settle(sent, self._source.store)
+        # After its lock's end, the delete of a letter may be answered and have no effect.
+        in_time = self._clock() + MARGIN
+        self._note_gone(
+            each.copy for each in sent if each.copy in gone and in_time < each.received.locked_until
+        )
+
+    def _move(self, letters: Sequence[ReceivedLetter], part: Part) -> None:
+        self._tally.count_tried(len(letters))
+        verdicts = self._judge.verdicts(letters, served=self._source.served)
+        if self._fifo and letters:
+            waits = self._source.waits(letters)
+            verdicts = as_groups(letters, verdicts, waits, part.maybe_sent, now=self._clock())
+        going = self._source.going(letters, orders(letters, verdicts, part.maybe_sent))
+        left = self._mover.move(going, part.slot, queue=self._source.queue)
+        here = {received.letter.message_id for received in (*left.stayed, *left.unknown)}
+        gone = [order for order in going if order.copy not in here]
+        self._source.moved(letters, gone, left)
+        # Those that may still be in their place are kept on record.
+        self._note_gone(order.copy for order in gone if not part.slot.keeps(order.copy))
+
+    def _note_gone(self, copies: Iterable[str]) -> None:
+        self._known.note_gone(copies, from_room=self._source.queue is None)
