@@ -95,6 +95,8 @@ FLOORS = (
     {"deadletter.pace"},
     {"deadletter.message", "deadletter.circuit", "deadletter.events"},
     {"deadletter.settings", "deadletter.failure"},
+    # It reads a circuit's outcomes.
+    {"deadletter.pace.auto_rate"},
     {"deadletter.rules"},
     {"deadletter.routing"},
     {"deadletter.redrive", "deadletter.processing"},

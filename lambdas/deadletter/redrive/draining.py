@@ -43,7 +43,7 @@ from deadletter.signals.figures import Count
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BatchPart:
     """Letters of a batch that are in memory together, on record in `slot` when they move.
 
     Those `sent` before only have to be deleted. Of the others some are `maybe_sent`: True where
@@ -56,7 +56,7 @@ class Part:
     maybe_sent: Mapping[str, bool]
 
 
-class Source(Protocol):
+class LetterSource(Protocol):
     """A place that letters are taken out of. Raises the errors of ENDS_A_RUN.
 
     served    whether its letters have waited for their delay
@@ -85,7 +85,7 @@ class Source(Protocol):
     def take(self, most: int) -> AbstractContextManager[int]:
         """Take up to so many letters in hand, and say how many; they are given up at its end."""
 
-    def parts(self) -> Iterable[Part]:
+    def parts(self) -> Iterable[BatchPart]:
         """The letters in hand that are free to move, or were sent before."""
 
     def requests(self, letters: Sequence[ReceivedLetter]) -> Iterable[Sequence[ReceivedLetter]]:
@@ -114,7 +114,7 @@ class Draining:
     def __init__(
         self,
         setup: RedriverSetup,
-        source: Source,
+        source: LetterSource,
         known: KnownIntents,
         verdict_source: VerdictSource | None = None,
     ) -> None:
@@ -170,7 +170,7 @@ class Draining:
             each.copy for each in sent if each.copy in gone and in_time < each.received.locked_until
         )
 
-    def _move(self, letters: Sequence[ReceivedLetter], part: Part) -> None:
+    def _move(self, letters: Sequence[ReceivedLetter], part: BatchPart) -> None:
         self._tally.count_tried(len(letters))
         verdicts = self._judge.verdicts(letters, served=self._source.served)
         if self._fifo and letters:

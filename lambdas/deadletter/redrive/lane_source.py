@@ -10,7 +10,7 @@ from itertools import takewhile
 from deadletter.contract import rule_lane
 from deadletter.message.queue import LetterStore, ReceivedLetter
 from deadletter.pace.lane import LanePace
-from deadletter.redrive.draining import Part
+from deadletter.redrive.draining import BatchPart
 from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot
@@ -115,7 +115,7 @@ class LaneSource:
     def close(self) -> None:
         self._claim.close()
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[BatchPart]:
         if not self._entries:
             return
         # The journal is read after the entries were listed: the intents that put them in are in it.
@@ -128,7 +128,7 @@ class LaneSource:
         for contents in self._room.read_in_parts(free, self._run.locked_until, self._in_parallel):
             yield self._part(contents.letters, claimed)
 
-    def _part(self, letters: Sequence[ReceivedLetter], claimed: ClaimedLetters) -> Part:
+    def _part(self, letters: Sequence[ReceivedLetter], claimed: ClaimedLetters) -> BatchPart:
         sent: list[SentBefore] = []
         unmoved: list[ReceivedLetter] = []
         maybe_sent: dict[str, bool] = {}
@@ -141,7 +141,7 @@ class LaneSource:
                 unmoved.append(received)
                 if record.maybe_sent:
                     maybe_sent[copy] = not record.had_no_answer
-        return Part(claimed.slot, sent, unmoved, maybe_sent)
+        return BatchPart(claimed.slot, sent, unmoved, maybe_sent)
 
     def requests(self, letters: Sequence[ReceivedLetter]) -> Iterator[Sequence[ReceivedLetter]]:
         """As many as the run's pace allows; of a FIFO group none behind one that stayed."""

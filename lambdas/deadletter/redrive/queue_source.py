@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, ReceivedLetter
-from deadletter.redrive.draining import Part
+from deadletter.redrive.draining import BatchPart
 from deadletter.redrive.journal import MAX_PLANS, Slot
 from deadletter.redrive.known_intents import MOMENT, KnownIntents
 from deadletter.redrive.letters_in_hand import LettersInHand
@@ -141,7 +141,7 @@ class QueueSource:
         """The letters that wait for their batch, and that the pace has permitted."""
         return sum(isinstance(order.decision, Redrive) for order in self._unfilled.orders)
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[BatchPart]:
         """One part, without letters that another worker may be sending and those that stay.
 
         Such letters keep their locks: made visible, they would only be received again.
@@ -180,7 +180,7 @@ class QueueSource:
                 if first.maybe_sent or last.maybe_sent:
                     maybe_sent[copy] = not (first.had_no_answer or last.had_no_answer)
                 unmoved.append(received)
-        yield Part(self._slot, sent, unmoved, maybe_sent)
+        yield BatchPart(self._slot, sent, unmoved, maybe_sent)
 
     def requests(self, letters: Sequence[ReceivedLetter]) -> Iterator[Sequence[ReceivedLetter]]:
         """All at once: a chunk fits into a request. Even without one, some wait for their batch."""
