@@ -83,10 +83,19 @@ def _modules(library: Path, name: str) -> Iterator[tuple[str, Path]]:
                 yield ".".join(parts[:end]), file
 
 
+STORES = "deadletter.aws.wiring.stores"
+"""The adapters of all functions: the layer has those that the library asks for."""
+
+ASKS = "deadletter/aws/wiring/consuming.py"
+"""What puts the library together, with `stores` as its name for them."""
+
+
 def _imported(name: str, file: Path) -> Iterator[str]:
     """The names of the library that a module imports, at its top or later."""
     package = name.split(".")[: None if file.stem == "__init__" else -1]
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    tree = ast.parse(file.read_bytes())
+    asks = ast.parse((files.LIBRARY.parent / ASKS).read_bytes())
+    for node in _made_for(asks, tree) if name == STORES else ast.walk(tree):
         match node:
             case ast.Import():
                 origins = [alias.name for alias in node.names]
@@ -97,3 +106,27 @@ def _imported(name: str, file: Path) -> Iterator[str]:
             case _:
                 continue
         yield from (each for each in origins if each.partition(".")[0] == "deadletter")
+
+
+def _made_for(asks: ast.Module, stores: ast.Module) -> Iterator[ast.AST]:
+    """The top of the stores, and the makers of what is asked for, and of what these ask for."""
+    [made] = (node for node in stores.body if isinstance(node, ast.ClassDef))
+    makers = {node.name: node for node in made.body if isinstance(node, ast.FunctionDef)}
+    wanted = _taken(asks, "stores")
+    yield from (node for node in stores.body if isinstance(node, ast.ImportFrom))
+    while asked_for := wanted & makers.keys():
+        for name in asked_for:
+            maker = makers.pop(name)
+            wanted |= _taken(maker, "self")
+            yield from ast.walk(maker)
+
+
+def _taken(tree: ast.AST, owner: str) -> set[str]:
+    """The attributes that are taken from the variable of this name."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == owner
+    }

@@ -33,10 +33,12 @@ MOST_MODULES = {
     # The consumer library with failures, ledger and causes, and the dispatcher.
     "handlers.dispatch": 92,
     "handlers.circuit": 31,
-    # Which letters may be canaries, what moves them, and the health check. Not the redriver.
-    "handlers.probe": 77,
-    # What people ask of the function beside runs is loaded when it is asked.
-    "handlers.redrive": 93,
+    # Which letters may be canaries, what moves them, and the health check. Not the redriver. 1 is
+    # the claim on a shard.
+    "handlers.probe": 78,
+    # What people ask of the function beside runs is loaded when it is asked. 2 are the loop and the
+    # claim, beside a source each for the workers that there were.
+    "handlers.redrive": 95,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge, reconcile.
     "handlers.replay": 148,
     # The sweep's, lost executions of replay runs, news, and the look at what all share.

@@ -36,7 +36,7 @@ def test_a_process_that_sleeps_past_the_end_of_its_intent_explains_a_second_send
 def test_a_duplicate_of_the_schedule_may_go_its_way_beside_a_run() -> None:
     """A send of the schedule has no answer, its letter dies again, and a run takes the new copy:
     the old one, still in the DLQ, is sent as a possible duplicate."""
-    simulation = replay_simulator.schedule(42_419_043)
+    simulation = replay_simulator.schedule(42_419_202)
     simulation.run()
     assert simulation.witness.counts[PUBLISHED] >= simulation.witness.counts[EXTRA] > 0
 

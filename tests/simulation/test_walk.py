@@ -44,17 +44,24 @@ def _is_ours(path: str) -> bool:
     return path.startswith(OURS) and not path.startswith(BESIDE)
 
 
-def test_a_re_drive_is_a_walk_that_grows_no_more() -> None:
+def dead_letter() -> Stage:
+    """A stage with one letter in its DLQ."""
     stage = Stage()
     stage.put()
     assert stage.fail() == 1
-    # As in a process whose first re-drive it is, whatever ran before in this one.
+    return stage
+
+
+def test_a_re_drive_is_a_walk_that_grows_no_more() -> None:
+    # Modules are loaded, and nothing else is known of an earlier re-drive, whatever ran before.
+    dead_letter().run()
+    stage = dead_letter()
     dynamodb._texts.cache_clear()
     functions, files, depth = walked(lambda: stage.run())
     assert stage.bodies(stage.main), "the letter went back"
-    check_ceiling(Budget("a re-drive, functions", functions, 705, 350))
+    check_ceiling(Budget("a re-drive, functions", functions, 713, 350))
     check_ceiling(Budget("a re-drive, files", files, 64, 35))
-    check_ceiling(Budget("a re-drive, depth of calls", depth, 24, 15))
+    check_ceiling(Budget("a re-drive, depth of calls", depth, 22, 15))
 
 
 def test_a_walk_is_of_functions_files_and_depth() -> None:

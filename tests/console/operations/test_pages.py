@@ -21,7 +21,7 @@ class Pages:
     def scan(self, **request: Any) -> dict[str, Any]:
         self.requests.append(request)
         row = self._rows.pop(0)
-        return {"Items": [row], **({"LastEvaluatedKey": row} if self._rows else {})}
+        return {"Items": [row], "Count": 1, **({"LastEvaluatedKey": row} if self._rows else {})}
 
 
 def test_every_rule_is_read_and_as_it_was_last_written() -> None:
