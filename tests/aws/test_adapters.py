@@ -27,7 +27,6 @@ from deadletter.message.stamp import Stamp
 from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.lane import LanePaid
 from deadletter.pace.run import RunPaid, rate_of
-from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.journal import (
     MAX_STANDING_PLANS,
@@ -40,7 +39,7 @@ from deadletter.redrive.journal import (
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
-from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
+from deadletter.redrive.source_memory import NO_DRAIN, UNKNOWN, Drain, SourceMemory
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,
     FOREVER,

@@ -14,7 +14,6 @@ from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive import drain_owner, shards
 from deadletter.redrive import redriver as redriver_module
-from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.redriver import DRAIN_ENDED, LEASE_HELD, Redriver, run_as_asked
 from deadletter.redrive.report import Report
 from deadletter.redrive.run_limits import DEADLINE_NEAR, PACE_USED_UP
@@ -30,7 +29,7 @@ from deadletter.redrive.shards import (
     shard_in,
     shards_for,
 )
-from deadletter.redrive.source_memory import SourceMemory
+from deadletter.redrive.source_memory import NO_DRAIN, Drain, SourceMemory
 from tests.each_row import each_row
 from tests.simulation.stage import Stage
 

@@ -51,9 +51,9 @@ from deadletter.failure.ledger import Recovery
 from deadletter.failure.signals import Permanent
 from deadletter.message.letter import Letter, from_api, to_event
 from deadletter.processing.delivery import Delivery
-from deadletter.redrive.drain import Drain
 from deadletter.redrive.report import Report
 from deadletter.redrive.shards import DrainShard
+from deadletter.redrive.source_memory import Drain
 from deadletter.redrive.waiting_room import FOREVER, SHARDS
 from deadletter.replay.edit_request import EditRequest
 from deadletter.replay.machine import replay_event

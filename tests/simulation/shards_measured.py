@@ -19,8 +19,8 @@ from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.redrive import redriver as redriver_module
 from deadletter.redrive import shards
-from deadletter.redrive.drain import LONGEST_DRAIN
 from deadletter.redrive.redriver import run_as_asked
+from deadletter.redrive.source_memory import LONGEST_DRAIN
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import START
 from tests.simulation.scheduler import Fault, Patience, Process, Scheduler, SimulatedCall, TurnLock

@@ -41,11 +41,10 @@ from deadletter.pace.run import RunPaid, rate_of
 from deadletter.processing.batch import Consumer
 from deadletter.processing.delivery import Delivery
 from deadletter.redrive import openings, waiting_room
-from deadletter.redrive.drain import Drain
 from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
-from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
+from deadletter.redrive.source_memory import UNKNOWN, Drain, SourceMemory
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.clock import START

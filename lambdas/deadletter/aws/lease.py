@@ -14,12 +14,11 @@ from deadletter.aws.table import SORT, Key, above, absent, at_most, equals, is_n
 from deadletter.contract import HOUR, WATCH_ROW, Partition
 from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.run import RunPaid, rate_of
-from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
-from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
+from deadletter.redrive.source_memory import NO_DRAIN, UNKNOWN, Drain, SourceMemory
 from deadletter.redrive.waiting_room import END_OF_TIME
 
 if TYPE_CHECKING:

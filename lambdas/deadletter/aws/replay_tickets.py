@@ -16,7 +16,7 @@ from deadletter.aws.errors import MALFORMED, Conflict, NoteRow, ignore, ours, ro
 from deadletter.aws.table import PARTITION, SORT, Key, absent, begins, kept, one_of, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.concurrency import InParallel
 from deadletter.replay.run import LIVE, RunState
 from deadletter.replay.ticket import (
     TICKET_PARTITIONS,

@@ -66,7 +66,7 @@ from deadletter.message.letter import Letter, NotALetter, compact_json, from_jso
 from deadletter.message.queue import ReceivedLetter, check_confirmations
 from deadletter.message.stamp import Stamp
 from deadletter.pace.lane import LanePaid
-from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,

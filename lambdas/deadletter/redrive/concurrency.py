@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable, Sequence
 from statistics import median
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 SLOWER = 3.0
 """Calls that take so many times as long as the quickest wait for one another: in SQS, or for the
@@ -12,6 +16,13 @@ processor of a small function. Fewer of them bring as much."""
 
 WORTH_MORE = 0.5
 """The share of what calls asked for from which more of them are made."""
+
+
+class InParallel(Protocol):
+    """Runs calls at the same time and returns their results in order."""
+
+    def __call__(self, calls: Sequence[Callable[[], T]], /) -> list[T]:
+        """An error of one call is raised when all have ended."""
 
 
 class Concurrency:

@@ -11,11 +11,11 @@ from deadletter.message.queue import Depth
 from deadletter.pace.auto_rate import LOOK_SECONDS, delay_share, seconds_to_next_look
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
-from deadletter.redrive.drain import NO_DRAIN, OWNER, Drain
 from deadletter.redrive.lease import Lease, LeaseUnavailable
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Tally
 from deadletter.redrive.shards import RunNotStarted, saved, shard_event, shards_for
+from deadletter.redrive.source_memory import NO_DRAIN, OWNER, Drain
 
 
 class DrainOwner:

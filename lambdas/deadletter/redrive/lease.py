@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from deadletter.pace.run import RunPaid
-from deadletter.redrive.drain import Drain
 from deadletter.redrive.report import Report
-from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
+from deadletter.redrive.source_memory import UNKNOWN, Drain, SourceMemory
 
 
 class LeaseUnavailable(Exception):

@@ -15,8 +15,8 @@ from deadletter.failure.ledger import Records, RecordsConflict, RecordsUnavailab
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, LetterStore, Queue, QueueUnavailable, ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.fifo import unbroken
-from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
 from deadletter.redrive.match_counts import MatchCounts, without_limit
 from deadletter.redrive.order import MAIN, Order

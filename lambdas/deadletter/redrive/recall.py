@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from deadletter.contract import PARKED_LANE, Partition, dedicated_lane, run_lane
-from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
 
 MOST_RECALLED = 1_000

@@ -8,8 +8,7 @@ from functools import partial
 from statistics import median
 
 from deadletter.message.queue import MAX_BATCH, Queue, ReceivedLetter, TooManyInFlight
-from deadletter.redrive.concurrency import Concurrency
-from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.concurrency import Concurrency, InParallel
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits

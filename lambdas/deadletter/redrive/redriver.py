@@ -15,7 +15,6 @@ from deadletter.pace.lane import LanePace
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid, rate_of
 from deadletter.redrive.concurrency import ChunksInFlight
-from deadletter.redrive.drain import OWNER, Drain
 from deadletter.redrive.drain_owner import DrainOwner, following, start_run
 from deadletter.redrive.draining import Draining
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
@@ -63,6 +62,8 @@ from deadletter.redrive.shards import (
     shard_in,
 )
 from deadletter.redrive.source_memory import (
+    OWNER,
+    Drain,
     RunEnd,
     SourceMemory,
     after_look,

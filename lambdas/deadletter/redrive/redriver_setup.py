@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from deadletter.circuit.state import Circuits, Outcomes
 from deadletter.message.queue import Queue
-from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.journal import Journal
 from deadletter.redrive.lease import Lease
 from deadletter.redrive.mover import Mover

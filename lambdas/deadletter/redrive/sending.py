@@ -10,8 +10,8 @@ from functools import partial
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, seal
 from deadletter.message.queue import MAX_BATCH, Queue, batches, waves
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.fifo import unbroken
-from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, SEND_AND_MARK

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from deadletter.contract import MOST_SHARDS
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPaid
-from deadletter.redrive.drain import OWNER, Drain
+from deadletter.redrive.source_memory import OWNER, Drain
 
 ENOUGH_LETTERS = 5_000
 """Visible letters from which a drain has shards, and goes on without waiting for the schedule:

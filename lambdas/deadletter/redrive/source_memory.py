@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from deadletter.contract import DAY, MINUTE
+from deadletter.contract import DAY, HOUR, MINUTE
 from deadletter.pace.auto_rate import AutoRate
-from deadletter.redrive.drain import NO_DRAIN, Drain
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPaid
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.signals.figures import Count, Figure
 
@@ -29,6 +30,40 @@ MOST_BAD_ROWS = 10
 
 BAD_ROW_KEPT = 1.0 * DAY
 """Seconds for which they are: a row that a rare run reads is named until the next one."""
+
+
+LONGEST_DRAIN = 1.0 * HOUR
+"""Seconds from now after which no drain ends: it lasts no longer than its owner's function."""
+
+OWNER = 1
+"""The number of the shard that is the owner's own run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A drain as its owner has recorded it.
+
+    `id` is the owner's; `of` is how many shards there are, the owner among them; each sends at
+    most `rate` letters a second, `burst` at once, and none after `until` (epoch seconds).
+    """
+
+    id: str = ""
+    of: int = 1
+    until: float = 0.0
+    rate: float = 0.0
+    burst: float = 0.0
+
+    def is_on(self, now: float) -> bool:
+        """Whether other shards than the owner's may still be sending at `now`."""
+        return self.of > OWNER and now < self.until <= now + LONGEST_DRAIN
+
+    def paid(self, now: float) -> RunPaid:
+        """What a shard may send that begins at `now`: the owner has what had been saved."""
+        return RunPaid(Rate(self.rate, self.burst), now)
+
+
+NO_DRAIN = Drain()
+"""What is recorded before the first drain in shards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

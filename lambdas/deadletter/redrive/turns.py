@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.fair_shares import QUEUE, Shares, Turn, end_turn, next_turn
-from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason

@@ -12,7 +12,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import LetterStore, ReceivedLetter
 from deadletter.pace.lane import LanePaid
-from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.order import Order
 from deadletter.routing.decision import SHARDS as SHARDS
 

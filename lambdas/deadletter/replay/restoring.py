@@ -15,7 +15,7 @@ from typing import Protocol
 
 from deadletter.contract import DISCARDED, PARKED_LANE
 from deadletter.message.queue import ReceivedLetter
-from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.router_client import next_request
 from deadletter.redrive.waiting_room import never, shard_of

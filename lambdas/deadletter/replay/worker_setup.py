@@ -9,7 +9,7 @@ from typing import Any
 from deadletter.circuit.state import Circuits
 from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import Queue
-from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.journal import Journal
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.report import Tally

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from deadletter.aws.wiring.stores import CountMetric, Stores
     from deadletter.outage.consumer_steps import ConsumerSteps
     from deadletter.outage.executions import OutageExecutions
-    from deadletter.redrive.in_parallel import InParallel
+    from deadletter.redrive.concurrency import InParallel
     from deadletter.replay.machine import ReplayExecutions
     from deadletter.routing.direct_router import DirectRouter
     from deadletter.routing.router import Router

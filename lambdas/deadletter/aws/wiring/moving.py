@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from deadletter.outage.live_canaries import MainQueueCanaries
     from deadletter.outage.prober import Prober
     from deadletter.outage.queue_canary import MainQueueSender
-    from deadletter.redrive.in_parallel import InParallel
+    from deadletter.redrive.concurrency import InParallel
     from deadletter.redrive.mover import Mover
     from deadletter.redrive.redriver import Redriver
     from deadletter.redrive.redriver_setup import RedriverSetup

@@ -19,7 +19,7 @@ from deadletter.aws.wiring.moving import ANSWER_MARGIN, redriver_setup_for
 from deadletter.aws.wiring.stores import CountMetric, Stores
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, Mode, originals_object
-from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.redriver import LEASE_HELD

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from deadletter.outage.execution_step import CircuitAnnouncer
     from deadletter.outage.executions import OutageExecutions
     from deadletter.outage.health import HttpHealth
-    from deadletter.redrive.in_parallel import InParallel
+    from deadletter.redrive.concurrency import InParallel
     from deadletter.redrive.mover import Mover
     from deadletter.redrive.report import Tally
     from deadletter.redrive.waiting_room import WaitingRoom
