@@ -240,7 +240,7 @@ def lost_runs(
         return {}
     from deadletter.aws.executions import StepFunctionsReplays
     from deadletter.replay.care import START_SECONDS, needs_execution
-    from deadletter.replay.machine import ReplayUnavailable
+    from deadletter.replay.run import RunsUnavailable
 
     now = session.now.timestamp()
     needy = [run for run in runs if needs_execution(run, ())]
@@ -249,7 +249,7 @@ def lost_runs(
     machine = StepFunctionsReplays(session.aws.stepfunctions, pipeline.replay_machine)
     try:
         running = machine.running()
-    except ReplayUnavailable:
+    except RunsUnavailable:
         return dict.fromkeys((run.id for run in needy), None)
     return {
         run.id: run.execution not in running

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated
 
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable
+from deadletter.replay.run import ReplayRun, RunState
 
 from .adapter_errors import aws_errors
 from .answer import Answer
@@ -90,7 +90,7 @@ def start(
         stored = runs.create(run)
         if stored.state is RunState.PLANNED:
             machine = pipeline.replay_machine
-            start_replay(session.aws.stepfunctions, machine, stored, RunsUnavailable)
+            start_replay(session.aws.stepfunctions, machine, stored)
     return row(stored)
 
 

@@ -15,7 +15,6 @@ from moto import mock_aws
 from deadletter.aws.executions import StepFunctionsReplays
 from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayStarts
 from deadletter.replay.approval import ApprovalAnswer
-from deadletter.replay.machine import ReplayUnavailable
 from deadletter.replay.plan import DISCARD, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunsUnavailable
 from tests.tables import LETTERS, create_letters_table
@@ -128,7 +127,7 @@ def replays(code: str) -> StepFunctionsReplays:
 
 def test_an_execution_that_was_started_before_is_no_error() -> None:
     replays("ExecutionAlreadyExists").start(ReplayRun(id="r", pipeline="orders"))
-    with pytest.raises(ReplayUnavailable, match="replay"):
+    with pytest.raises(RunsUnavailable, match="replay"):
         replays("AccessDeniedException").start(ReplayRun(id="r", pipeline="orders"))
 
 
@@ -138,7 +137,7 @@ def test_a_task_that_waits_no_more_needs_no_answer(code: str) -> None:
 
 
 def test_an_answer_that_is_refused_is_an_error() -> None:
-    with pytest.raises(ReplayUnavailable):
+    with pytest.raises(RunsUnavailable):
         replays("AccessDeniedException").answer("token")
 
 

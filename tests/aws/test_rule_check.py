@@ -14,13 +14,15 @@ from botocore.stub import Stubber
 
 from deadletter.aws.dynamodb import plain, stored
 from deadletter.aws.edits import (
+    FRESH,
+    REMEMBERED,
     DynamoDBHistory,
     DynamoDBNamesakes,
     DynamoDBVerdicts,
+    SsmPipelines,
     edits,
 )
 from deadletter.aws.events import EventBridgeRuleEvents, EventBus
-from deadletter.aws.registration import FRESH, REMEMBERED, SsmPipelines
 from deadletter.rules.checker import (
     CheckedBatch,
     CheckUnavailable,

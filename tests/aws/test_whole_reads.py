@@ -17,13 +17,12 @@ import pytest
 
 from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.edits import DynamoDBBookVersions, DynamoDBVersionCounts
+from deadletter.aws.edits import DynamoDBBookVersions, DynamoDBVersionCounts, SsmPipelines
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.registration import SsmPipelines
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore

@@ -21,28 +21,26 @@ ROOT = Path(__file__).parents[2]
 MOST_MODULES = {
     # What a batch needs that succeeds: settings, letters, claims and their adapter. Circuits,
     # diagnoses, ledger, parking, causes and trips are loaded when they are first used.
-    "deadletter.consumer": 40,
+    "deadletter.consumer": 39,
     # 1 puts it together before the first event. The language of patterns, windows, what a rule can
     # match at all, what was typed.
-    "handlers.check_rules": 42,
+    "handlers.check_rules": 40,
     # 1 puts it together. The custom resource of a deployment: the answer, the figures, and their
     # clients.
     "handlers.first_heartbeat": 18,
     # The rules, the ledger, and what reads replay runs. Not what moves letters.
-    "handlers.route": 66,
+    "handlers.route": 65,
     # The consumer library with failures, ledger and causes, and the dispatcher.
     "handlers.dispatch": 92,
-    "handlers.circuit": 31,
-    # Which letters may be canaries, what moves them, and the health check. Not the redriver. 1 is
-    # the claim on a shard.
-    "handlers.probe": 78,
-    # What people ask of the function beside runs is loaded when it is asked. 2 are the loop and the
-    # claim, beside a source each for the workers that there were.
-    "handlers.redrive": 95,
+    "handlers.circuit": 30,
+    # Which letters may be canaries, what moves them, and the health check. Not the redriver.
+    "handlers.probe": 76,
+    # What people ask of the function beside runs is loaded when it is asked.
+    "handlers.redrive": 93,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge, reconcile.
-    "handlers.replay": 148,
+    "handlers.replay": 143,
     # The sweep's, lost executions of replay runs, news, and the look at what all share.
-    "handlers.watch": 109,
+    "handlers.watch": 105,
 }
 
 QUEUES = "https://sqs.eu-west-1.amazonaws.com/111122223333"

@@ -7,12 +7,10 @@ is compared with the policy's statements, as IAM would: action, resource, partit
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,8 @@ from deadletter.processing.batch import Consumer
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.testing import Letterbox
+from infra import layer
+from infra.files import LIBRARY
 from sandbox.leading_keys import leading_keys, named_attributes
 from tests.e2e.stranger import PIPELINE, documented_template
 from tests.infra.conftest import ROOT
@@ -52,7 +52,6 @@ NOT_THE_LIBRARYS = {
     "dynamodb:BatchWriteItem": "of the table's adapter: for the waiting room",
     "dynamodb:TransactWriteItems": "facts of letters, for the redriver",
     "states:SendTaskSuccess": "of the executions' adapter: for replay runs that wait for a person",
-    "ssm:GetParametersByPath": "lists pipelines, for the rule checker",
 }
 
 PARTITIONS = {"letters": "pk", "circuits": "pipeline"}
@@ -328,59 +327,8 @@ def loaded_files() -> list[Path]:
     """The adapters that the library loads."""
     folder = ROOT / "lambdas" / "deadletter" / "aws"
     loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    return [file for file in folder.glob("*.py") if str(file) in loaded and serves(file.stem)]
-
-
-def serves(module: str) -> bool:
-    """Whether the consumer's wiring imports this adapter, directly or through another."""
-    return module in reached_modules()
-
-
-@cache
-def reached_modules() -> set[str]:
-    home = ROOT / "lambdas" / "deadletter"
-    seen: set[str] = set()
-    waiting = ["deadletter.consumer.runtime", "deadletter.consumer.polling"]
-    while waiting:
-        name = waiting.pop()
-        path = home.parent / Path(*name.split("."))
-        file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
-        if name in seen or not file.exists():
-            continue
-        seen.add(name)
-        tree = ast.parse(file.read_text())
-        for node in of_the_library(tree) if name == STORES else ast.walk(tree):
-            match node:
-                case ast.ImportFrom(module=str(module), names=names):
-                    waiting += [module, *(f"{module}.{alias.name}" for alias in names)]
-    return {name.rpartition(".")[2] for name in seen if name.startswith("deadletter.aws.")}
-
-
-STORES = "deadletter.aws.wiring.stores"
-
-
-def of_the_library(stores: ast.Module) -> Iterator[ast.AST]:
-    """The code of the adapters that the consumer asks for, and of those that they ask for."""
-    [made] = (node for node in stores.body if isinstance(node, ast.ClassDef))
-    makers = {node.name: node for node in made.body if isinstance(node, ast.FunctionDef)}
-    wanted = attributes(ast.parse(inspect.getsource(wiring)), "stores")
-    yield from (node for node in stores.body if isinstance(node, ast.ImportFrom))
-    while asked_for := wanted & makers.keys():
-        for name in asked_for:
-            maker = makers.pop(name)
-            wanted |= attributes(maker, "self")
-            yield from ast.walk(maker)
-
-
-def attributes(tree: ast.AST, owner: str) -> set[str]:
-    """What is taken from the variable of this name."""
-    return {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == owner
-    }
+    library = layer.contents(LIBRARY).values()
+    return [file for file in folder.glob("*.py") if str(file) in loaded and file in library]
 
 
 def client_methods(source: str) -> Iterator[str]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from deadletter.replay.care import Care, RunsKeeper, is_stuck, needs_execution
-from deadletter.replay.machine import ReplayUnavailable
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, RunsUnavailable
 from deadletter.signals.figures import Count
 from deadletter.testing.clock import START, Clock
@@ -99,7 +98,7 @@ def test_the_executions_that_are_lost_are_started_and_no_other() -> None:
 
 def test_of_runs_that_need_no_execution_none_is_looked_for() -> None:
     account = Account(run("ended", RunState.DONE, left=True))
-    account.fails["running"] = ReplayUnavailable("throttled")
+    account.fails["running"] = RunsUnavailable("throttled")
     assert account.care() == Care()
 
 
@@ -116,16 +115,16 @@ def test_letters_of_a_run_whose_item_is_lost_leave_as_those_of_an_aborted_one() 
     [
         ({"change a": RunRefused("changed meanwhile")}, (), ("b",)),
         ({"change a": RunsUnavailable("throttled")}, ("throttled",), ("b",)),
-        ({"start a": ReplayUnavailable()}, ("ReplayUnavailable",), ("a", "b")),
-        ({"running": ReplayUnavailable("throttled")}, ("throttled",), ()),
+        ({"start a": RunsUnavailable()}, ("RunsUnavailable",), ("a", "b")),
+        ({"running": RunsUnavailable("throttled")}, ("throttled",), ()),
         ({"create c": RunsUnavailable("a bad row")}, ("a bad row",), ("a", "b")),
         (
-            {"create c": RunsUnavailable("bad"), "running": ReplayUnavailable("no")},
+            {"create c": RunsUnavailable("bad"), "running": RunsUnavailable("no")},
             ("bad", "no"),
             (),
         ),
         (
-            {"create c": RunsUnavailable("bad"), "start b": ReplayUnavailable("no")},
+            {"create c": RunsUnavailable("bad"), "start b": RunsUnavailable("no")},
             ("bad", "no"),
             ("a", "b"),
         ),

@@ -39,7 +39,7 @@ from deadletter.replay.discarded import (
     discarded_letter,
     discarded_name,
 )
-from deadletter.replay.machine import ReplayUnavailable, replay_event
+from deadletter.replay.machine import replay_event
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DISCARD, DISCARDED_LETTERS, RESTORE, ReplayPlan
 from deadletter.replay.restoring import restored_copy
@@ -531,7 +531,6 @@ STORES = (
     RoomUnavailable,
     ObjectsUnavailable,
     RouterUnavailable,
-    ReplayUnavailable,
     RunsUnavailable,
     TicketsUnavailable,
 )

@@ -48,7 +48,7 @@ from deadletter.replay import (
 )
 from deadletter.replay import worker as replay_worker
 from deadletter.replay.care import needs_execution
-from deadletter.replay.machine import ReplaySteps, ReplayUnavailable, replay_event, restarted
+from deadletter.replay.machine import ReplaySteps, replay_event, restarted
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import AGAIN, DISCARD, LANE, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.progress import StatusUnavailable
@@ -860,7 +860,6 @@ class SimulatedExecutions:
 
 STEP_FAILURES = (
     RunsUnavailable,
-    ReplayUnavailable,
     TicketsUnavailable,
     StatusUnavailable,
     ObjectsUnavailable,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from deadletter.contract import DAY, MINUTE
-from deadletter.message.queue import Depth
+from deadletter.message.queue import Depth, QueueState
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.signals.figures import Counted
 from deadletter.signals.pages import Alarm
@@ -20,7 +20,6 @@ from deadletter.watch.observation import (
     LaneState,
     Observation,
     OldestMessage,
-    QueueState,
     ReplaysState,
     RulesState,
 )

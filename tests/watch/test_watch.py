@@ -10,7 +10,7 @@ from typing import TypeVar
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.contract import DAY, HOUR, MINUTE
 from deadletter.failure.causes import CauseHold, Causes, CausesUnavailable
-from deadletter.message.queue import Depth, QueueUnavailable
+from deadletter.message.queue import Depth, QueueState, QueueUnavailable
 from deadletter.outage.reconciler import Sweep
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
@@ -22,7 +22,7 @@ from deadletter.signals.figures import Count, Counted, Figure
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import why
 from deadletter.watch.minute import Minute
-from deadletter.watch.observation import OldestMessage, QueueState
+from deadletter.watch.observation import OldestMessage
 from deadletter.watch.row import WatchRow
 from deadletter.watch.watch import RescueUnavailable, Watch, WatchSetup
 from deadletter.watch.watch_settings import WatchSettings

@@ -1,18 +1,19 @@
 """Edits of rules and endpoints, as the streams of their tables show them, and what comes of them.
 
 Verdicts on rules are written onto their items, versions and counts into the letters table, and
-the history of both into the audit table.
+the history of both into the audit table. What a rule may name is in the registrations of pipelines.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable, plain
-from deadletter.aws.errors import Conflict, Failed, ours
+from deadletter.aws.errors import Conflict, Failed, member, ours
 from deadletter.aws.table import PARTITION, SORT, begins, parts, unchanged
 from deadletter.contract import (
     AUDIT,
@@ -31,11 +32,15 @@ from deadletter.rules.checker import (
     RuleChange,
     RuleEdit,
     RuleVerdict,
+    pipeline_from_terms,
 )
+from deadletter.settings.json_fields import BadSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_ssm import SSMClient
 
+    from deadletter.settings.pipeline import Pipeline
     from deadletter.webhook.endpoint_edit import EndpointEdit
 
 LONGEST_SEQUENCE = 40
@@ -262,3 +267,47 @@ class DynamoDBEndpointHistory(_Audited):
             except Failed as error:
                 return CheckedBatch((), edit.sequence, str(error))
         return CheckedBatch(())
+
+
+REMEMBERED = 180.0
+"""Seconds that the terms are used before they are read again: only a deployment changes them."""
+
+FRESH = 5.0
+"""Seconds that the terms count as fresh: a flood of bad rules must not exhaust SSM."""
+
+
+class SsmPipelines:
+    """The `terms` in the parameters under `folder`, one parameter per pipeline.
+
+    `clock` returns epoch seconds.
+    """
+
+    def __init__(self, client: SSMClient, folder: str, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._folder = folder
+        self._clock = clock
+        self._read_at = float("-inf")
+        self._pipelines: Mapping[str, Pipeline] = {}
+
+    def pipelines(self, *, fresh: bool = False) -> Mapping[str, Pipeline]:
+        now = self._clock()
+        if not 0 <= now - self._read_at < (FRESH if fresh else REMEMBERED):
+            self._pipelines = self._read()
+            self._read_at = now
+        return self._pipelines
+
+    def _read(self) -> Mapping[str, Pipeline]:
+        pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=self._folder)
+        try:
+            with ours(CheckUnavailable, "ssm", "the registrations"):
+                parameters = [each for page in pages for each in member(page, "Parameters")]
+            registrations = {
+                str(parameter["Name"]).rpartition("/")[2]: json.loads(parameter["Value"])
+                for parameter in parameters
+            }
+            return {
+                name: pipeline_from_terms(name, registration.get("terms"))
+                for name, registration in registrations.items()
+            }
+        except (ValueError, AttributeError, BadSettings) as error:
+            raise CheckUnavailable(f"the registrations: {error}") from error

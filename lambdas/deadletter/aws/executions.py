@@ -20,9 +20,11 @@ NOT_WAITING = ("TaskDoesNotExist", "TaskTimedOut", "InvalidToken")
 Unavailable = Callable[[str], Exception]
 
 
-def start_replay(client: SFNClient, machine: str, run: ReplayRun, unavailable: Unavailable) -> None:
+def start_replay(client: SFNClient, machine: str, run: ReplayRun) -> None:
     """Start the execution of a replay run, unless it was started before."""
-    _start(lambda: client, machine, run.execution, {"run": run.id}, unavailable)
+    from deadletter.replay.run import RunsUnavailable
+
+    _start(lambda: client, machine, run.execution, {"run": run.id}, RunsUnavailable)
 
 
 def _start(
@@ -85,14 +87,14 @@ class StepFunctionsReplays:
     """The executions of one pipeline's replay runs."""
 
     def __init__(self, client: SFNClient, state_machine_arn: str) -> None:
-        # Only replay runs, and the watch, have the words of their steps.
-        from deadletter.replay.machine import ReplayUnavailable
+        # Only replay runs, and the watch, have their words.
+        from deadletter.replay.run import RunsUnavailable
 
         self._client, self._machine = client, state_machine_arn
-        self._unavailable = ReplayUnavailable
+        self._unavailable = RunsUnavailable
 
     def start(self, run: ReplayRun) -> None:
-        start_replay(self._client, self._machine, run, self._unavailable)
+        start_replay(self._client, self._machine, run)
 
     def running(self) -> frozenset[str]:
         return _running(lambda: self._client, self._machine, self._unavailable)

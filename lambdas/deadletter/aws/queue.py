@@ -30,6 +30,7 @@ from deadletter.message.letter import MAX_BYTES, NotALetter, from_api, to_event,
 from deadletter.message.queue import (
     MAX_BATCH,
     Depth,
+    QueueState,
     QueueUnavailable,
     ReceivedLetter,
     SendResult,
@@ -39,8 +40,6 @@ from deadletter.message.queue import (
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
-
-    from deadletter.watch.observation import QueueState
 
 _LONGEST_LOCK = 43_200  # seconds: SQS hides a message for 12 hours at most
 _DEPTH = (
@@ -289,9 +288,6 @@ def _hide(
 
 def queue_state(client: SQSClient, url: str) -> QueueState:
     """The state of the queue at `url`. Raises QueueUnavailable."""
-    # Only the watch asks.
-    from deadletter.watch.observation import QueueState
-
     names: list[Any] = list(_STATE)
     with ours(QueueUnavailable, "sqs", name := url.rpartition("/")[2]):
         answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=names)

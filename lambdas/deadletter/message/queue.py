@@ -76,6 +76,15 @@ class Depth:
         return self.visible + self.in_flight + self.delayed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """A queue as SQS describes it: its messages, its age (epoch seconds), its retention (s)."""
+
+    depth: Depth
+    created: float
+    retention: float
+
+
 class LetterStore(Protocol):
     """A place that letters are deleted from once they are confirmed elsewhere."""
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from deadletter.replay.announcing import RunAnnouncer, is_untold
 from deadletter.replay.judge import BY
-from deadletter.replay.machine import ReplayExecutions, ReplayUnavailable, restarted
+from deadletter.replay.machine import ReplayExecutions, restarted
 from deadletter.replay.run import (
     SENDING,
     ReplayRun,
@@ -104,7 +104,7 @@ class RunsKeeper:
             if not unfinished:
                 return care
             return self._restart_lost(care, unfinished, self._executions.running())
-        except (RunsUnavailable, ReplayUnavailable) as error:
+        except RunsUnavailable as error:
             return replace(care, failed=(*care.failed, _why(error)))
 
     def _ended_runs(self, missing: Iterable[str]) -> tuple[list[ReplayRun], tuple[str, ...]]:
@@ -151,7 +151,7 @@ class RunsKeeper:
                 self._count_metric(Count.REPLAY_RESTARTED, 1)
             except RunRefused:
                 continue
-            except (RunsUnavailable, ReplayUnavailable) as error:
+            except RunsUnavailable as error:
                 failed.append(_why(error))
         return replace(care, restarted=tuple(lost), failed=(*care.failed, *failed))
 

@@ -58,10 +58,6 @@ class BadStep(ValueError):
     """The event is no step of a replay run; the message names the field."""
 
 
-class ReplayUnavailable(Exception):
-    """A store of the run gave no answer; Step Functions repeats the step."""
-
-
 class ReplayPlans(Protocol):
     """The plans of runs, and what belongs to their approval. Raises RunsUnavailable."""
 
@@ -83,7 +79,7 @@ class ReplayPlans(Protocol):
 
 
 class ReplayExecutions(Protocol):
-    """The executions of a pipeline's runs. Raises ReplayUnavailable."""
+    """The executions of a pipeline's runs. Raises RunsUnavailable."""
 
     def start(self, run: ReplayRun) -> None:
         """Start the run's present execution, unless it was started before."""

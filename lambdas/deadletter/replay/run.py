@@ -56,7 +56,7 @@ class RunRefused(Exception):
 
 
 class RunsUnavailable(Exception):
-    """The runs could not be read or written."""
+    """The runs, or what one of them needs, gave no answer; Step Functions repeats a step."""
 
 
 class BadRun(RunsUnavailable, BadRunRow):

@@ -7,19 +7,10 @@ from dataclasses import dataclass, field
 
 from deadletter.circuit.state import Circuit
 from deadletter.contract import CIRCUIT_LEVELS, DEPENDENCY_PREFIX, config_key, is_config_key
-from deadletter.message.queue import Depth
+from deadletter.message.queue import QueueState
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.routing.router import RouterAnswer
 from deadletter.watch.shared_look import SharedLook
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueState:
-    """A queue as SQS describes it: its messages, its age (epoch seconds), its retention (s)."""
-
-    depth: Depth
-    created: float
-    retention: float
 
 
 @dataclass(frozen=True, slots=True)

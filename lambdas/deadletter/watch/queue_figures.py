@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from deadletter.contract import MINUTE
+from deadletter.message.queue import QueueState
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.signals.figures import Figure
-from deadletter.watch.observation import QueueState
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import LaneRow, QueueRow
 

@@ -42,7 +42,7 @@ from typing import Protocol
 from deadletter.circuit.state import Circuit, CircuitsUnavailable
 from deadletter.contract import MAIN, is_of_delays, run_lane
 from deadletter.failure.causes import CausesReader, CausesUnavailable
-from deadletter.message.queue import QueueUnavailable
+from deadletter.message.queue import QueueState, QueueUnavailable
 from deadletter.outage.reconciler import Sweep
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
@@ -59,7 +59,6 @@ from deadletter.watch.observation import (
     LaneState,
     Observation,
     OldestMessage,
-    QueueState,
     ReplaysState,
     RulesState,
     circuits_state,

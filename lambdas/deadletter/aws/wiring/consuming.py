@@ -1,13 +1,12 @@
-"""Puts the consumer library together, for a team's function, and the webhook dispatcher on it.
+"""Puts the consumer library together, for a team's function.
 
-What only failures, parked messages, outages and webhooks need is loaded when a consumer is made: a
+What only failures, parked messages and outages need is loaded when a consumer is made: a
 function whose settings switch the library off does without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deadletter.aws.claims import DynamoDBClaims
@@ -21,11 +20,7 @@ from deadletter.settings.resources import Resources
 from deadletter.signals.figures import Count
 
 if TYPE_CHECKING:
-    from deadletter.aws.clients import Clients
     from deadletter.processing.crew import Crew
-    from deadletter.processing.result import BatchResult
-    from deadletter.settings.webhook import Webhook
-    from deadletter.webhook.dispatcher import Dispatcher
 
 
 def consumer_for(
@@ -81,67 +76,4 @@ def consumer_for(
         collisions=Collisions(collisions, clock, count_metric) if can_collide else None,
         last_receive=LastReceive(main_queue, clock),
         pause=world.wait,
-    )
-
-
-def webhook_batch_for(
-    pipeline: Pipeline,
-    resources: Resources,
-    webhook: Webhook,
-    clients: ConsumerClients,
-    world: World,
-    count_metric: Callable[[str, int], None],
-) -> partial[BatchResult]:
-    """`Consumer.process` with the webhook dispatcher, several endpoints at the same time."""
-    from deadletter.processing.crew import Threads
-    from deadletter.webhook.dispatcher import POSTS_AT_ONCE, lane_of
-
-    dispatcher = dispatcher_for(pipeline, resources, webhook, clients, world)
-    consumer = consumer_for(
-        pipeline,
-        resources,
-        clients,
-        world,
-        handle=dispatcher.deliver,
-        count_metric=count_metric,
-        crew=Threads(world.clock),
-    )
-    return partial(consumer.process, concurrency=POSTS_AT_ONCE, lane=lane_of)
-
-
-def metric_lines(result: BatchResult, *, app: str, pipeline: str, at: float) -> Iterator[str]:
-    """The lines of embedded metrics for what became of a batch."""
-    from deadletter.signals import emf
-
-    return emf.lines_of_batch(
-        result.counts,
-        result.samples,
-        result.failures_by_category,
-        app=app,
-        pipeline=pipeline,
-        at=at,
-    )
-
-
-def dispatcher_for(
-    pipeline: Pipeline,
-    resources: Resources,
-    webhook: Webhook,
-    clients: Clients | ConsumerClients,
-    world: World,
-) -> Dispatcher:
-    """The webhook dispatcher: sends a pipeline's messages to the registered endpoints."""
-    from deadletter.aws.clients import secretsmanager
-    from deadletter.aws.endpoints import DynamoDBEndpoints, SecretsManagerSecrets
-    from deadletter.webhook.connections import KeptConnections
-    from deadletter.webhook.dispatcher import Dispatcher
-    from deadletter.webhook.http import HttpsClient
-
-    return Dispatcher(
-        webhook=webhook,
-        registry=DynamoDBEndpoints(clients.dynamodb, resources.endpoints_table, world.clock),
-        secrets=SecretsManagerSecrets(secretsmanager, webhook.secret_prefix, world.clock),
-        post=HttpsClient(webhook.timeout, world.clock, kept=KeptConnections(world.clock)),
-        body=pipeline.body,
-        clock=world.clock,
     )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from deadletter.aws.events import EventBus
     from deadletter.aws.stack_request import Put, StackRequest
     from deadletter.aws.wiring.stores import CountMetric, Stores
+    from deadletter.message.queue import QueueState
     from deadletter.outage.consumer_steps import ConsumerSteps
     from deadletter.outage.executions import OutageExecutions
     from deadletter.redrive.concurrency import InParallel
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from deadletter.settings.resources import Resources
     from deadletter.watch.first_heartbeat import Beat, Heartbeats
     from deadletter.watch.newsroom import Newsroom
-    from deadletter.watch.observation import OldestMessage, QueueState
+    from deadletter.watch.observation import OldestMessage
     from deadletter.watch.watch import Watch
     from deadletter.watch.watch_settings import WatchSettings
 
@@ -116,9 +117,9 @@ def rule_checker_for(resources: Resources, clients: CheckClients, world: World) 
         DynamoDBNamesakes,
         DynamoDBVerdicts,
         DynamoDBVersionCounts,
+        SsmPipelines,
     )
     from deadletter.aws.events import EventBridgeRuleEvents, EventBus
-    from deadletter.aws.registration import SsmPipelines
     from deadletter.rules.checker import RuleChecker
 
     return RuleChecker(

@@ -38,7 +38,6 @@ from deadletter.replay.machine import (
     ReplayExecutions,
     ReplaySetup,
     ReplaySteps,
-    ReplayUnavailable,
     Taken,
 )
 from deadletter.replay.manifest import Manifest, ManifestIndex
@@ -46,7 +45,7 @@ from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan, belongs_to
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.repeating import Repeating
 from deadletter.replay.restoring import Restoring
-from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable
 from deadletter.replay.shard_work import claim_of_run
 from deadletter.replay.snapshot import Snapshot
 from deadletter.replay.worker import ReplayWorker
@@ -159,7 +158,7 @@ class _Parts:
     def _index(self, manifest: Manifest) -> ManifestIndex:
         index = manifest.index()
         if index is None:
-            raise ReplayUnavailable("the run has no manifest")
+            raise RunsUnavailable("the run has no manifest")
         return index
 
     def evidence(self, run: ReplayRun, plan: ReplayPlan) -> RunEvidence:
@@ -270,7 +269,7 @@ class _Parts:
         report = freeze_for(replace(self.stores), plan).run(deadline - IDLE_SECONDS)
         if report.index is None:
             if self.world.clock() < deadline - IDLE_SECONDS:
-                raise ReplayUnavailable(report.stopped)
+                raise RunsUnavailable(report.stopped)
             return None
         if plan.restores:
             # What it put back is parked already: its custody is empty.
@@ -343,7 +342,7 @@ class _Parts:
             return None
         resources = stores.resources
         if not resources.consumer_function or not resources.trusted_senders:
-            raise ReplayUnavailable("the pipeline has no consumer function to deliver to")
+            raise RunsUnavailable("the pipeline has no consumer function to deliver to")
         seconds = resources.consumer_timeout + ANSWER_MARGIN
         call = self.consumer
         if call is None:
