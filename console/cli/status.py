@@ -183,7 +183,7 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
         [
             (
                 lane.waiting_for,
-                _number(lane.messages),
+                _number(lane.messages, lane.is_at_least),
                 _span(lane.oldest_seconds),
                 "" if lane.first_due is None else clock(lane.first_due, now),
             )
@@ -200,15 +200,15 @@ def _queue_row(pipeline: PipelineStatus, id_: str, held: QueueDepth | None) -> S
     depths = (None,) * 3 if held is None else (held.visible, held.in_flight, held.delayed)
     saved, age, left = "", None, None
     if source is not None:
-        saved = "" if source.saved == 0 else _number(source.saved)
+        saved = "" if source.saved == 0 else _number(source.saved, source.saved_is_at_least)
         age, left = source.oldest_seconds, source.seconds_to_expiry
     if id_ == MAIN:
         age = pipeline.main_oldest_seconds
     return (name, *map(_number, depths), saved, _span(age), _span(left))
 
 
-def _number(number: int | None) -> str:
-    return "?" if number is None else f"{number:,}"
+def _number(number: int | None, is_at_least: bool = False) -> str:
+    return "?" if number is None else f"{'≥ ' if is_at_least else ''}{number:,}"
 
 
 def _span(seconds: int | None) -> str:
@@ -282,20 +282,20 @@ def _parking(pipeline: PipelineStatus) -> list[str]:
     return [parking_source(id_) for id_ in pipeline.parking]
 
 
-def _saved(pipeline: PipelineStatus, sources: Iterable[str]) -> int:
-    """The saved messages of these sources, as far as they are known."""
-    known = (pipeline.source(source) for source in sources)
-    return sum(source.saved or 0 for source in known if source is not None)
+def _saved(pipeline: PipelineStatus, sources: Iterable[str]) -> tuple[int, bool]:
+    """The saved messages of these sources, as far as they are known, and whether there are more."""
+    known = [each for source in sources if (each := pipeline.source(source)) is not None]
+    return sum(each.saved or 0 for each in known), any(each.saved_is_at_least for each in known)
 
 
-def _depth_cell(depths: Iterable[QueueDepth | None], saved: int = 0) -> Part:
+def _depth_cell(depths: Iterable[QueueDepth | None], saved: tuple[int, bool] = (0, False)) -> Part:
     """Depths in sum; saved messages count as visible ones."""
-    sums = [saved, 0, 0]
+    sums, more = [saved[0], 0, 0], "≥ " if saved[1] else ""
     for queue in depths:
         if queue is None:
             return "?"
         sums = [sums[0] + queue.visible, sums[1] + queue.in_flight, sums[2] + queue.delayed]
-    text = "/".join(f"{number:,}" for number in sums)
+    text = more + "/".join(f"{number:,}" for number in sums)
     return text if any(sums) else Styled(text, "faint")
 
 
@@ -324,9 +324,10 @@ def _oldest_by(pipeline: PipelineStatus) -> str:
 def _waiting_cell(pipeline: PipelineStatus) -> Part:
     if any(lane.messages is None for lane in pipeline.waiting):
         return "?"
-    saved = _saved(pipeline, [*_parking(pipeline), *pipeline.dedicated])
+    saved, _ = _saved(pipeline, [*_parking(pipeline), *pipeline.dedicated])
     total = sum(lane.messages or 0 for lane in pipeline.waiting) - saved
-    more = "+" if pipeline.places_not_counted else ""
+    is_cut = any(lane.is_at_least for lane in pipeline.waiting)
+    more = "+" if pipeline.places_not_counted or is_cut else ""
     return f"{total:,}{more}" if total else Styled(f"0{more}", "faint")
 
 

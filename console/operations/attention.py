@@ -194,11 +194,12 @@ def source_name(source: str) -> str:
 
 def parked_messages(pipeline: PipelineStatus) -> Seen | None:
     """Messages in the parking queues, and those that were rescued from them; None without any."""
-    lanes = (lane for lane in pipeline.waiting if lane.waiting_for == PARKED_LANE)
+    lanes = [lane for lane in pipeline.waiting if lane.waiting_for == PARKED_LANE]
+    least = "at least" if any(lane.is_at_least for lane in lanes) else ""
     queues = (queue for queue in pipeline.parking.values() if queue is not None)
     parked = sum(queue.visible for queue in queues) + sum(lane.messages or 0 for lane in lanes)
     kind, source = TroubleKind.UNATTENDED, "the parking queues"
-    return seen(kind, messages=parked, source=source) if parked else None
+    return seen(kind, messages=parked, least=least, source=source) if parked else None
 
 
 def holds(pipeline: PipelineStatus, source: str) -> bool:
@@ -339,10 +340,10 @@ def rate_now(
 
 def _to_send(pipeline: PipelineStatus) -> int | None:
     """Letters of the DLQ and of the lane of delays; None if one of them could not be counted."""
-    due = [lane.messages for lane in pipeline.waiting if is_of_delays(lane.waiting_for)]
-    if pipeline.dlq is None or None in due:
+    due = [lane for lane in pipeline.waiting if is_of_delays(lane.waiting_for)]
+    if pipeline.dlq is None or any(lane.messages is None or lane.is_at_least for lane in due):
         return None
-    return pipeline.dlq.total + sum(number or 0 for number in due)
+    return pipeline.dlq.total + sum(lane.messages or 0 for lane in due)
 
 
 def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None:

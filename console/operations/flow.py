@@ -113,6 +113,7 @@ def _nodes(
     yield node(RETRY, RETRY, "automatic retry", state=pipeline.mode)
     for lane in pipeline.waiting:
         place, says = lane.waiting_for, f"waits for {waits_for(lane.waiting_for)}"
+        says += ", and more that were not counted" if lane.is_at_least else ""
         yield node(
             f"waiting:{place}", "waiting", place, lane.messages, lane.oldest_seconds, says=says
         )

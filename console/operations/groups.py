@@ -47,6 +47,7 @@ from .words import count, moment
 if TYPE_CHECKING:
     from deadletter.aws.cause_entries import CausePage, DynamoDBCauseEntries
     from deadletter.failure.cause_index import CauseEntry
+    from deadletter.redrive.waiting_room import LaneCount
 
     from .aws import Read, Start
 
@@ -354,13 +355,15 @@ class FailingReading:
             longest = max(queue.retention for queue in known)
             gone_before = self._session.clock() - main_queue.retention - longest
             if any(entry.seen < gone_before for entry in read):
-                filled = [lane for lane, letters in (waiting or {}).items() if letters]
+                filled = [lane for lane, counted in (waiting or {}).items() if counted.letters]
                 looks = [ask("A part of what waits", self._origins, lane) for lane in filled]
                 waits = {origin for look in looks for origin in look() or ()}
                 read, stale = without_stale(read, gone_before, waits)
         in_queues = None
-        if waiting is not None and is_known:
-            in_queues = sum(waiting.values()) + sum(queue.messages for queue in known)
+        is_counted = waiting is not None and not any(lane.is_at_least for lane in waiting.values())
+        if waiting is not None and is_counted and is_known:
+            in_lanes = sum(lane.letters for lane in waiting.values())
+            in_queues = in_lanes + sum(queue.messages for queue in known)
         return FailingNow(
             read,
             is_at_least=not all(shard.is_whole and not shard.cut for shard in shards),
@@ -459,7 +462,7 @@ class FailingReading:
                 if self._deadline.left():
                     raise
 
-    def _lane_letters(self) -> Mapping[str, int]:
+    def _lane_letters(self) -> Mapping[str, LaneCount]:
         """The letters of each lane that wait for anything but a person."""
         names = [lane.name for lane in self._room.lanes() if lane.name != PARKED_LANE]
         if len(names) > _MOST_LANES:

@@ -253,7 +253,7 @@ class PlaceSearch:
                 walk.see(message, self._matcher)
             walk.seen |= {key, (message.pipeline, message.origin)}
 
-    def end(self, of_all: Callable[[], int] | None = None, *, is_whole: bool = True) -> None:
+    def end(self, of_all: Callable[[], int | None] | None = None, *, is_whole: bool = True) -> None:
         """Note how it ended; `of_all` counts the messages of the place if a few were enough."""
         walk = self._walk
         messages: int | None = self._compared
@@ -331,7 +331,7 @@ class _OfPipeline:
         self,
         place: str,
         found: Iterable[FoundMessage],
-        of_all: Callable[[], int] | None = None,
+        of_all: Callable[[], int | None] | None = None,
         lane: str = "",
     ) -> None:
         if self._walk.reaches(self._name, place):
@@ -349,13 +349,18 @@ class _OfPipeline:
         if not (walk.read_letters or self._matcher.reads_content):
             most = MOST if walk.few is None else walk.few + 1
             seen = (self._waiting(place, each) for each in room.look(lane, most))
-            self._compare(place, self._recorded(seen), partial(room.count, lane), lane)
+            self._compare(place, self._recorded(seen), partial(self._letters_of, lane), lane)
             return
         broken: list[int] = []
         letters = letters_of_lane(self._session, self._app, self._pipeline, lane, broken.append)
         self._compare(place, self._with_records(place, letters), lane=lane)
         if broken:
             walk.notes.append(f"{count(sum(broken), 'item')} of {place} hold no whole message.")
+
+    def _letters_of(self, lane: str) -> int | None:
+        """The messages of a lane; None if they are too many to be counted to the end."""
+        counted = self._room.count(lane)
+        return None if counted.is_at_least else counted.letters
 
     def _waiting(self, place: str, waiting: WaitingLetter) -> FoundMessage:
         stamp, lane = waiting.stamp, waiting.lane

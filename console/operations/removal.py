@@ -146,6 +146,7 @@ def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
             continue
         place, letters = lane.waiting_for, lane.messages
         messages = "messages" if letters is None else count(letters, "message")
+        messages = f"at least {messages}" if lane.is_at_least else messages
         typed = "time --all" if is_of_delays(place) else place
         command = way_out(place, known.name) or f"dlq retry --in {typed} -p {known.name}"
         yield Leftover(WAITING, place, letters, f"{messages} wait for {waits_for(place)}", command)

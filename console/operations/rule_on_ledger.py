@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import DAY, PARKED_LANE, LedgerKeeps
 from deadletter.failure.cause_index import CUT, CauseEntry
@@ -32,6 +32,9 @@ from .queue import depth
 from .selection import Choice, key_of
 from .session import Session
 from .words import clock, count, moment
+
+if TYPE_CHECKING:
+    from deadletter.redrive.waiting_room import LaneCount
 
 DAYS = 7
 """Days back from now: messages that failed within them are counted beside all that are here."""
@@ -112,8 +115,9 @@ def matches_on_record(
     answers = [holds(compiled, each) for each in known]
     judged = list(zip(failing.entries, answers, strict=True))
     matching = [entry for entry, says in judged if says]
-    if in_parking:
-        not_searched.append(count(in_parking, "parked message"))
+    if in_parking and in_parking.letters:
+        least = "at least " if in_parking.is_at_least else ""
+        not_searched.append(least + count(in_parking.letters, "parked message"))
     if failing.in_queues is None:
         not_searched.append("messages without a failure record")
     elif (more := failing.in_queues - len(judged)) > 0 and not failing.is_at_least:
@@ -159,12 +163,13 @@ def matches_in(
     return [lost[name] if known is None else known[0] for name, known in found.items()]
 
 
-def _parked(session: Session, app: App, pipeline: DeployedPipeline) -> int:
+def _parked(session: Session, app: App, pipeline: DeployedPipeline) -> LaneCount:
     """The parked messages: those in parking queues, by SQS's estimate, and those saved from one."""
     depths = [depth(session.aws.sqs, url) for url in pipeline.parking.values()]
     with aws_errors():
         saved = lanes_of(session, app, pipeline).count(PARKED_LANE)
-    return saved + sum(each.visible + each.in_flight + each.delayed for each in depths)
+    in_queues = sum(each.visible + each.in_flight + each.delayed for each in depths)
+    return replace(saved, letters=saved.letters + in_queues)
 
 
 def _tenants(matching: Iterable[CauseEntry], settings: Pipeline) -> int | None:

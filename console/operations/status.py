@@ -60,6 +60,7 @@ from .words import moment
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
 
+    from deadletter.redrive.waiting_room import LaneCount
     from deadletter.watch.row import WatchRow
 
 # A lane takes a query per shard, and circuits of webhook endpoints can make thousands of
@@ -87,6 +88,7 @@ class LaneStatus:
     first_due: Annotated[
         datetime | None, "when the first of those that wait for a time is due; null for others"
     ] = None
+    is_at_least: Annotated[bool, "whether there are more: they were not counted to the end"] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +375,7 @@ class _PipelineReads:
         of_all = self._ask.wait("CloudWatch's figures", figures) or {}
         figure = of_all.get(pipeline.name, QueueFigures())
         ringing = self._ask.wait("the alarms", alarms) or {}
-        letters = {lane: number() for lane, number in self._letters.items()}
+        letters = {lane: counted() for lane, counted in self._letters.items()}
         self._foreign_causes()
         circuits = self._circuits() or {}
         remembered = self._memories()
@@ -381,7 +383,7 @@ class _PipelineReads:
         row, names = memories.row, known_names(self._app.name, pipeline.name)
         depths = {source: held() for source, held in self._depths.items()}
         last_run = self._last_run()
-        sources = sources_of(memories, pipeline, lambda lane: letters.get(lane, 0), now)
+        sources = sources_of(memories, pipeline, letters, now)
         status = PipelineStatus(
             name=pipeline.name,
             mode=pipeline.mode,
@@ -433,7 +435,7 @@ class _PipelineReads:
 
 
 def lane_status(
-    lane: str, letters: int | None, looked: WatchRow | None, ttl: float, now: datetime
+    lane: str, counted: LaneCount | None, looked: WatchRow | None, ttl: float, now: datetime
 ) -> LaneStatus:
     """A lane with the age of its oldest letter and its first due time, as the watch knows them.
 
@@ -441,18 +443,22 @@ def lane_status(
     """
     from deadletter.watch.lane_figures import CIRCUIT, RULE, kind_of
 
+    if counted is None:
+        return LaneStatus(lane, None)
+    status = LaneStatus(lane, counted.letters, is_at_least=counted.is_at_least)
     kind = kind_of(lane)
     row = None if looked is None else looked.lanes.get(kind)
-    if row is None or not letters:
-        return LaneStatus(lane, letters)
+    if row is None or not counted.letters:
+        return status
     if kind == DUE:
-        return LaneStatus(lane, letters, None, moment(row.first_due))
+        return replace(status, first_due=moment(row.first_due))
     since = row.filled_at if kind == RULE else row.oldest
     if kind == CIRCUIT:
         # Such a letter is due when its time to live is over.
         since = None if row.first_due is None else row.first_due - ttl
     known = since is not None and 0 < since <= now.timestamp()
-    return LaneStatus(lane, letters, int(now.timestamp() - since) if known and since else None)
+    seconds = int(now.timestamp() - since) if known and since else None
+    return replace(status, oldest_seconds=seconds)
 
 
 def _circuits(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from deadletter.redrive.source_memory import SourceMemory
+    from deadletter.redrive.waiting_room import LaneCount
     from deadletter.watch.row import WatchRow
 
 
@@ -69,6 +70,7 @@ class SourceStatus:
         "when a run last counted a metric of messages that need a person, by its name",
     ]
     last_ending: Annotated[RunEnding | None, "how its last run ended; null if none is on record"]
+    saved_is_at_least: Annotated[bool, "whether there are more of the saved ones"] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +124,23 @@ def read_memories(
 def sources_of(
     memories: Memories,
     pipeline: DeployedPipeline,
-    saved: Callable[[str], int | None],
+    lanes: Mapping[str, LaneCount | None],
     now: datetime,
 ) -> Iterator[SourceStatus]:
-    """The queues as people read of them; `saved` counts the letters of a lane."""
+    """The queues as people read of them; `lanes` are counted, and None if they could not be."""
     urls = pipeline.urls
     parked = parking_source(DEFAULT_PARKING)
     for source in (MAIN_DLQ, *pipeline.dedicated, *map(parking_source, pipeline.parking), MAIN):
         # All parked letters share one lane.
         lane = PARKED_LANE if source == parked else dedicated_lane(source)
         has_lane = source == parked or source in pipeline.dedicated
-        yield source_status(memories, source, urls[source], saved(lane) if has_lane else 0, now)
+        if not has_lane or lane not in lanes:
+            yield source_status(memories, source, urls[source], 0, now)
+            continue
+        counted = lanes[lane]
+        saved = None if counted is None else counted.letters
+        status = source_status(memories, source, urls[source], saved, now)
+        yield replace(status, saved_is_at_least=counted is not None and counted.is_at_least)
 
 
 def source_status(

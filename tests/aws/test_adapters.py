@@ -45,6 +45,7 @@ from deadletter.redrive.waiting_room import (
     FOREVER,
     SHARDS,
     Lane,
+    LaneCount,
     WaitingRoomEntry,
     never,
 )
@@ -378,9 +379,9 @@ class TestWaitingRoom:
         room.admit([other])
         lanes = DynamoDBLanes(letters.dynamodb, LETTERS, "orders")
         assert {lane.name: lanes.count(lane.name) for lane in lanes.lanes()} == {
-            "due": 20, "rule:x": 1,
+            "due": LaneCount(20), "rule:x": LaneCount(1),
         }  # fmt: skip
-        assert lanes.count("never") == 0
+        assert lanes.count("never") == LaneCount(0)
 
     def test_a_look_at_a_lane_takes_nothing_and_needs_no_bucket(
         self, room: DynamoDBWaitingRoom, letters: Aws

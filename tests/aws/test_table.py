@@ -165,7 +165,13 @@ def test_a_write_whose_answer_cannot_be_read_may_have_had_its_effect() -> None:
 def test_every_page_of_a_query_is_read() -> None:
     first = {"Items": [KEY], "Count": 1, "ScannedCount": 4, "LastEvaluatedKey": KEY}
     client: Any = Client(first, {"Count": 2, "ScannedCount": 2})
-    assert DynamoDBTable(client, "letters").count("x") == (3, 6)
+    assert DynamoDBTable(client, "letters").count("x") == (3, 6, False)
+
+
+def test_a_query_of_so_many_pages_says_whether_there_are_more() -> None:
+    page = {"Count": 2, "ScannedCount": 3, "LastEvaluatedKey": KEY}
+    client: Any = Client(page, page, page)
+    assert DynamoDBTable(client, "letters").count("x", pages=2) == (4, 6, True)
     assert client.requests[1]["ExclusiveStartKey"] == KEY
 
 

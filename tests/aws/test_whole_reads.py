@@ -24,7 +24,7 @@ from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.rules import DynamoDBRules
-from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.waiting_room import MOST_PAGES, DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.circuit.transitions import Tripped
@@ -39,7 +39,7 @@ from deadletter.redrive.journal import Intent, Plan, key_of
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.redrive.waiting_room import SHARDS, RoomUnavailable
+from deadletter.redrive.waiting_room import SHARDS, LaneCount, RoomUnavailable
 from deadletter.routing.decision import Hold
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, client_error
@@ -146,7 +146,7 @@ def test_the_waiting_room_shows_every_letter_at_once(account: Account) -> None:
     room.admit(orders)
     assert sorted(room.find([order.received for order in orders])) == NAMES
     assert due_copies(room) == taken_out(room) == NAMES
-    assert room.count("due") == 3
+    assert room.count("due") == LaneCount(3)
     assert sorted(letter.copy for letter in room.look("due", 10)) == NAMES
     assert room.first_due("due") == 100
 
@@ -451,3 +451,27 @@ def test_every_handle_of_a_queue_is_hidden_and_every_letter_deleted() -> None:
     proofs = [Confirmation(letter.letter.message_id, "test") for letter in letters]
     assert queue.delete(list(zip(letters, proofs, strict=True))) == []
     assert [entry["ReceiptHandle"] for entry in client.entries] == handles
+
+
+@dataclass
+class EndlessIndex:
+    """An index whose shards have more pages than any look could read; `foreign` rows a page."""
+
+    foreign: int = 0
+    asked: int = 0
+
+    def query(self, **_: Any) -> dict[str, Any]:
+        self.asked += 1
+        assert self.asked <= 100, "a look must end"
+        counts = {"Count": 4_000 - self.foreign, "ScannedCount": 4_000}
+        return {"Items": [], **counts, "LastEvaluatedKey": {"pk": {"S": str(self.asked)}}}
+
+
+@pytest.mark.parametrize("foreign", [0, 1])
+def test_a_lane_of_millions_is_counted_for_some_pages_and_says_so(foreign: int) -> None:
+    index: Any = EndlessIndex(foreign)
+    counted = DynamoDBLanes(index, LETTERS, "orders").count("due")
+    pages = SHARDS * MOST_PAGES
+    assert counted == LaneCount(pages * (4_000 - foreign), is_at_least=True)
+    # A page without foreign rows is followed by another, as foreign rows are looked for.
+    assert index.asked == pages * (2 if foreign else 1)

@@ -14,16 +14,17 @@ from deadletter.message.queue import Depth, QueueState, QueueUnavailable
 from deadletter.outage.reconciler import Sweep
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.redrive.waiting_room import Lane, RoomUnavailable
+from deadletter.redrive.waiting_room import END_OF_TIME, Lane, LaneCount, RoomUnavailable
 from deadletter.replay.care import Care
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from deadletter.rules.refused_rule import RefusedRule
 from deadletter.signals.figures import Count, Counted, Figure
 from deadletter.signals.pages import Alarm
-from deadletter.signals.troubles import why
+from deadletter.signals.troubles import TroubleKind, why
 from deadletter.watch.minute import Minute
 from deadletter.watch.observation import OldestMessage
 from deadletter.watch.row import WatchRow
+from deadletter.watch.row_json import row_from_json, row_to_json
 from deadletter.watch.watch import RescueUnavailable, Watch, WatchSetup
 from deadletter.watch.watch_settings import WatchSettings
 
@@ -63,6 +64,7 @@ class World:
     counts: list[str] = field(default_factory=list)
     retention: float = 14.0 * DAY
     fails: str = ""
+    most: int = 1_000
     counted: Counter[str] = field(default_factory=Counter)
     touched: dict[str, float] = field(default_factory=dict)
     care: Care = field(default_factory=Care)
@@ -131,12 +133,13 @@ class World:
         self._answers("lanes", RoomUnavailable)
         return [Lane(name, self.touched.get(name, NOW)) for name in self.lanes_of_room]
 
-    def count(self, lane: str) -> int:
+    def count(self, lane: str) -> LaneCount:
         self._answers("count", RoomUnavailable)
         if lane == self.fails:
             raise RoomUnavailable(REASON)
         self.counts.append(lane)
-        return self.lanes_of_room[lane][0]
+        letters = self.lanes_of_room[lane][0]
+        return LaneCount(min(letters, self.most), letters > self.most)
 
     def first_due(self, lane: str) -> float | None:
         return self.lanes_of_room[lane][1]
@@ -276,6 +279,25 @@ def test_a_count_that_fails_half_way_counts_nothing() -> None:
     world.fails = "rule:c"
     world.lanes_of_room["rule:c"] = (9, NOW)
     assert figures(watch.run())[Figure.MESSAGES, "room"] == 5
+
+
+def test_a_lane_of_millions_has_at_least_what_was_counted_until_it_is_counted_whole() -> None:
+    parked = (10_000_000, END_OF_TIME + NOW - 9 * DAY)
+    world = World(lanes_of_room={"parked": parked, "rule:a": (2, NOW)})
+    watch = world.watch()
+    watch.run()
+    world.now += 8 * DAY
+    minute = watch.run()
+    assert figures(minute)[Figure.MESSAGES, "parking:default"] == world.most
+    [trouble] = [each for each in minute.row.seen if each.kind is TroubleKind.UNATTENDED]
+    # Some may have left: that none has is not said.
+    assert trouble.says() == "a person has to look at at least 1,000 messages in parking:default"
+    read = row_from_json(row_to_json(minute.row))
+    assert read is not None
+    assert {kind for kind, lane in read.lanes.items() if lane.more_at} == {"parked"}
+    world.lanes_of_room["parked"] = (900, parked[1])
+    world.now += 10 * MINUTE
+    assert watch.run().row.lanes["parked"].more_at is None
 
 
 def test_the_lane_of_delays_is_looked_at_each_minute_and_counted_every_ten() -> None:

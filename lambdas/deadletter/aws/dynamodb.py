@@ -427,11 +427,14 @@ class DynamoDBTable:
 
     def count(
         self, partition: str, sort: Condition | None = None, **options: Any
-    ) -> tuple[int, int]:
-        """The number of rows that `query` finds, and of those that it finds without `keep`."""
+    ) -> tuple[int, int, bool]:
+        """The number of rows that `query` finds, and of those that it finds without `keep`.
+
+        The last value is whether there are more: with `pages`, that many answers are read at most.
+        """
         pages = [*self._pages(partition, sort, Select="COUNT", **options)]
         matching, read = (sum(page[name] for page in pages) for name in ("Count", "ScannedCount"))
-        return matching, read
+        return matching, read, bool(pages[-1].get("LastEvaluatedKey"))
 
     def page(
         self, partition: str, sort: Condition | None = None, **options: Any
@@ -464,10 +467,11 @@ class DynamoDBTable:
         lagging: bool = False,
         backwards: bool = False,
         limit: int | None = None,
+        pages: int | None = None,
         after: Mapping[str, Any] | None = None,
         **asked: Any,
     ) -> Iterator[dict[str, Any]]:
-        """Each answer to a query, to the last page; without a partition, to a scan."""
+        """Each answer to a query, to the last page or for so many; without a partition, a scan."""
         operation, key = "scan", None
         if partition is not None:
             operation, key = "query", equals((index or self._keys).partition, partition)
@@ -477,7 +481,7 @@ class DynamoDBTable:
         asked |= _only(ExclusiveStartKey=after and stored(after))
         if backwards:
             asked["ScanIndexForward"] = False
-        while True:
+        for _ in count() if pages is None else range(pages):
             answer = self._ask(operation, TableName=self._name, **asked)
             yield answer
             if not answer.get("LastEvaluatedKey"):

@@ -75,6 +75,7 @@ from deadletter.redrive.waiting_room import (
     SHARDS,
     HeldItem,
     Lane,
+    LaneCount,
     LaneReview,
     RoomContents,
     RoomUnavailable,
@@ -136,6 +137,11 @@ _MOST_FOREIGN = 10
 """Foreign rows of a shard that are named: a person sees from fewer what is going on."""
 
 
+MOST_PAGES = 4
+"""Answers of a mebibyte that are read to count one shard: some 16,000 letters. A look at a lane of
+millions must end, and costs what it reads."""
+
+
 class DynamoDBLanes:
     """The lanes of one pipeline's waiting room, and how many letters wait in each.
 
@@ -164,20 +170,24 @@ class DynamoDBLanes:
             self._note_bad(item)
         return [Lane(item[SORT], _touched(item), _review_of(item)) for item in items]
 
-    def count(self, lane: str) -> int:
-        """The number of letters in a lane, over all its shards. The index may lag by seconds."""
+    def count(self, lane: str) -> LaneCount:
+        """The letters in a lane, over all its shards. The index may lag by seconds."""
         with ours(RoomUnavailable):
-            return sum(self._count_shard(lane, shard) for shard in range(SHARDS))
+            counts = [self._count_shard(lane, shard) for shard in range(SHARDS)]
+        return LaneCount(
+            sum(each.letters for each in counts), any(each.is_at_least for each in counts)
+        )
 
-    def _count_shard(self, lane: str, shard: int) -> int:
-        """The number of letters in a shard; the foreign rows in it are noted."""
+    def _count_shard(self, lane: str, shard: int) -> LaneCount:
+        """The letters in a shard; the foreign rows in it are noted."""
         partition, own = self._lane(lane, shard), self._own_key
-        letters, rows = self._table.count(partition, index=LANES, keep=own)
+        most: Any = {"index": LANES, "pages": MOST_PAGES}
+        letters, rows, is_at_least = self._table.count(partition, keep=own, **most)
         if letters < rows:
-            others = self._table.stored_items(partition, index=LANES, keep=~own)
+            others = self._table.stored_items(partition, keep=~own, **most)
             for row in islice(others, _MOST_FOREIGN):
                 self._is_own(plain(row))
-        return letters
+        return LaneCount(letters, is_at_least)
 
     @property
     def _own_key(self) -> Condition:

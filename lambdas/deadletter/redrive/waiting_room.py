@@ -103,6 +103,14 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneCount:
+    """How many letters a lane holds; `is_at_least` if there are more than were counted."""
+
+    letters: int
+    is_at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OpenShard:
     """A shard of a lane whose letters may leave if they are due at or before `until`.
 

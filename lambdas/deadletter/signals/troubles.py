@@ -386,7 +386,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     ),
     TroubleKind.UNREAD: TroubleCard("{what} could not be read: {why}", about="what"),
     TroubleKind.UNATTENDED: TroubleCard(
-        "a person has to look at {messages:message} in {source}"
+        "a person has to look at[ {least}] {messages:message} in {source}"
         "[: none has left for {seconds:days}]",
         TypedLine.RELEASE,
         page=Alarm.PARKED_UNATTENDED,

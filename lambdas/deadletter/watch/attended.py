@@ -107,19 +107,22 @@ def unattended(
     lanes: Mapping[str, LaneRow],
     after: float,
     now: float,
-) -> Iterator[tuple[str, int, float]]:
+) -> Iterator[tuple[str, int, float | None]]:
     """The sources that hold letters and that none has left for `after` seconds.
 
-    Each with its letters and the seconds.
+    Each with its letters and the seconds; None if there are more letters than were counted: some
+    may have left.
     """
     for source, row in rows.items():
-        letters = queues[source].letters + lane_of(source, lanes).letters
+        lane = lane_of(source, lanes)
+        letters = queues[source].letters + lane.letters
         if letters and row.letters and now - row.at >= after:
-            yield source, letters, now - row.at
+            yield source, letters, now - row.at if lane.more_at is None else None
 
 
-def unattended_troubles(found: Iterable[tuple[str, int, float]]) -> Iterator[Seen]:
+def unattended_troubles(found: Iterable[tuple[str, int, float | None]]) -> Iterator[Seen]:
     """Which messages need a person, by source."""
     for source, letters, seconds in found:
         facts: dict[str, str | float] = {"source": source, "messages": letters}
-        yield Seen(TroubleKind.UNATTENDED, facts | {"seconds": seconds})
+        facts |= {"least": "at least"} if seconds is None else {"seconds": seconds}
+        yield Seen(TroubleKind.UNATTENDED, facts)

@@ -90,9 +90,14 @@ def _row(row: LaneRow, states: Sequence[LaneState], now: float) -> LaneRow:
     letters = sum(state.letters for state in states)
     due = [state.first_due for state in states if state.first_due is not None]
     if not letters:
-        return replace(row, letters=0, first_due=None, filled_at=None)
-    filled_at = now if row.filled_at is None else row.filled_at
-    return replace(row, letters=letters, first_due=min(due, default=None), filled_at=filled_at)
+        return replace(row, letters=0, more_at=None, first_due=None, filled_at=None)
+    return replace(
+        row,
+        letters=letters,
+        more_at=now if any(state.is_at_least for state in states) else None,
+        first_due=min(due, default=None),
+        filled_at=now if row.filled_at is None else row.filled_at,
+    )
 
 
 def first_due(rows: Mapping[str, LaneRow], due: FirstDue | None, now: float) -> dict[str, LaneRow]:

@@ -15,10 +15,14 @@ from deadletter.watch.shared_look import SharedLook
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """The letters of one lane, and the earliest time that one of them is due (None: none is)."""
+    """The letters of one lane, and the earliest time that one of them is due (None: none is).
+
+    `is_at_least` if there are more than were counted.
+    """
 
     letters: int
     first_due: float | None = None
+    is_at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,12 +51,14 @@ class LaneRow:
     """What is remembered of lanes of one kind.
 
     letters    letters at the last count
+    more_at    when the last count ended before all were counted; None if it counted all
     first_due  the earliest due time of one of them
     filled_at  since when counts have found letters; None if there are none
     held_at    when there were last letters
     """
 
     letters: int = 0
+    more_at: float | None = None
     first_due: float | None = None
     filled_at: float | None = None
     held_at: float | None = None

@@ -46,7 +46,7 @@ from deadletter.message.queue import QueueState, QueueUnavailable
 from deadletter.outage.reconciler import Sweep
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.redrive.waiting_room import Lane, RoomUnavailable
+from deadletter.redrive.waiting_room import Lane, LaneCount, RoomUnavailable
 from deadletter.replay.care import Care
 from deadletter.routing.router import Router, RouterUnavailable
 from deadletter.signals.figures import COUNTED
@@ -101,8 +101,8 @@ class WatchedLanes(Protocol):
 
     def lanes(self) -> Sequence[Lane]: ...
 
-    def count(self, lane: str) -> int:
-        """The letters in a lane."""
+    def count(self, lane: str) -> LaneCount:
+        """The letters in a lane, or that there are at least so many."""
 
     def first_due(self, lane: str) -> float | None:
         """When the first letter of a lane is due (epoch seconds); None if it is empty."""
@@ -334,8 +334,9 @@ class _Look:
         states: dict[str, LaneState] = {}
 
         def count(lane: str) -> None:
-            letters = lanes.count(lane)
-            states[lane] = LaneState(letters, lanes.first_due(lane) if letters else None)
+            counted = lanes.count(lane)
+            first_due = lanes.first_due(lane) if counted.letters else None
+            states[lane] = LaneState(counted.letters, first_due, counted.is_at_least)
 
         self._setup.in_parallel([partial(count, lane) for lane in to_count])
         # A count that failed half-way is none: half a kind would look like fewer letters.

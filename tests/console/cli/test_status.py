@@ -28,12 +28,14 @@ from console.operations.session import Session
 from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.circuits import fields_of
 from deadletter.aws.collisions import DynamoDBCollisions
+from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.circuit.transitions import Reported
 from deadletter.contract import DAY, HOUR, NAMESPACE
 from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.kinds import kind_of
 from deadletter.pace.pace import CallPace, Wish, after_throttling, take
+from deadletter.redrive.waiting_room import LaneCount
 from deadletter.signals.figures import Count, Figure
 from deadletter.signals.pages import PIPELINE_ALARMS, Alarm
 from deadletter.signals.troubles import Seen, TroubleKind
@@ -94,9 +96,10 @@ def test_letters_of_the_waiting_room_are_counted_over_all_shards_of_a_lane(
     cloud.waiting("orders", "circuit:orders", 2)
     cloud.waiting("invoices", "due", 5)
     (orders,) = answer(dlq, "--pipeline", "orders")["pipelines"]
+    counted = {"oldest_seconds": None, "first_due": None, "is_at_least": False}
     assert orders["waiting"] == [
-        {"waiting_for": "circuit:orders", "messages": 2, "oldest_seconds": None, "first_due": None},
-        {"waiting_for": "due", "messages": 19, "oldest_seconds": None, "first_due": None},
+        {"waiting_for": "circuit:orders", "messages": 2, **counted},
+        {"waiting_for": "due", "messages": 19, **counted},
     ]
 
 
@@ -627,6 +630,28 @@ def test_letters_that_were_only_looked_at_are_told_with_what_that_does(
         "looked-at": "observe has received 214 messages of the DLQ; SQS leaves messages received "
         "three times out of its age metric; the alarm MessageAge goes on telling the truth"
     }
+
+
+def test_a_lane_that_is_too_long_to_be_counted_says_so_everywhere(
+    cloud: Any, dlq: Any, monkeypatch: Any
+) -> None:
+    cloud.deploy("orders")
+    cloud.waiting("orders", "parked", 3)
+    cloud.waiting("orders", "due", 2)
+    monkeypatch.setattr(DynamoDBLanes, "count", lambda *_: LaneCount(64_000, is_at_least=True))
+    [pipeline] = answer(dlq)["pipelines"]
+    assert {lane["waiting_for"]: lane["is_at_least"] for lane in pipeline["waiting"]} == {
+        "due": True,
+        "parked": True,
+    }
+    [parking] = [each for each in pipeline["sources"] if "parking" in each["source"]]
+    assert (parking["saved"], parking["saved_is_at_least"]) == (64_000, True)
+    assert "look at at least 64,000 messages in the parking" in needs(dlq)["unattended"]
+    shown = dlq("status", "orders").stdout
+    assert shown.count("≥ 64,000") == 3
+    cloud.deploy("invoices")
+    row = next(text for text in dlq("status").stdout.splitlines() if text.startswith("orders "))
+    assert ("64,000+" in row, "≥ 64,000/0/0" in row) == (True, True)
 
 
 def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -> None:
