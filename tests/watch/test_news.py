@@ -23,8 +23,7 @@ from deadletter.watch.news import (
     reads_causes,
     told,
 )
-from deadletter.watch.news_row import NewsRow
-from deadletter.watch.row import LaneRow, QueueRow, WatchRow
+from deadletter.watch.row import LaneRow, NewsRow, QueueRow, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 from tests.each_row import each_row
 

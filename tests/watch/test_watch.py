@@ -23,8 +23,7 @@ from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import TroubleKind, why
 from deadletter.watch.minute import Minute
 from deadletter.watch.observation import OldestMessage
-from deadletter.watch.row import WatchRow
-from deadletter.watch.row_json import row_from_json, row_to_json
+from deadletter.watch.row import WatchRow, row_from_json, row_to_json
 from deadletter.watch.watch import RescueUnavailable, Watch, WatchSetup
 from deadletter.watch.watch_settings import WatchSettings
 

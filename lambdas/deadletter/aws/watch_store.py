@@ -12,8 +12,7 @@ from deadletter.aws.table import SORT, stored_number
 from deadletter.contract import WATCH_ROW, Partition
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.watch.row import WatchRow
-from deadletter.watch.row_json import row_from_json, row_to_json
+from deadletter.watch.row import WatchRow, row_from_json, row_to_json
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

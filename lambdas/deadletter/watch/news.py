@@ -20,8 +20,7 @@ from deadletter.contract import (
     parking_source,
 )
 from deadletter.watch.lane_figures import AFTER_RESCUE, NO_LANE
-from deadletter.watch.news_row import AnnouncedCause, NewsRow, ParkedRow
-from deadletter.watch.row import QueueRow, WatchRow
+from deadletter.watch.row import AnnouncedCause, NewsRow, ParkedRow, QueueRow, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 
 MOST_CAUSES = 50

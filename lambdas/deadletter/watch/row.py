@@ -1,14 +1,71 @@
-"""What the watch remembers from minute to minute. All times are epoch seconds."""
+"""What the watch remembers from minute to minute. All times are epoch seconds.
+
+It is written each minute as JSON text, and read by the watch alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
 
+from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.signals.pages import Alarm
-from deadletter.signals.troubles import Seen
-from deadletter.watch.news_row import NewsRow
+from deadletter.signals.troubles import Seen, TroubleKind, known_names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedCause:
+    """One cause that letters fail for.
+
+    noticed_at  when the watch first saw it
+    seen_at     when it last did
+    letters     the most letters of it at one time
+    is_told     whether its beginning was announced
+    """
+
+    noticed_at: float
+    seen_at: float
+    letters: int
+    category: str = ""
+    error_type: str = ""
+    is_told: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedRow:
+    """The parked letters of one queue that are announced, or have left.
+
+    letters  how many
+    last     the letters at the last reading: a lower count is believed the second time
+    told_at  when there was last news of it; 0 if never
+    """
+
+    letters: int
+    last: int
+    told_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewsRow:
+    """What is remembered of news; empty while there is nothing to tell of. Times are epoch seconds.
+
+    read_at          when the causes were last read whole
+    causes           by fingerprint
+    recovered_until  until when recovered letters are announced; 0 while no letter can recover
+    parked           by id of the parking queue
+    expiring         when it was announced that letters of a source expire soon, by the source
+    """
+
+    read_at: float = 0.0
+    causes: Mapping[str, AnnouncedCause] = field(default_factory=dict)
+    recovered_until: float = 0.0
+    parked: Mapping[str, ParkedRow] = field(default_factory=dict)
+    expiring: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,3 +269,121 @@ class WatchRow:
     def of(self, page: Alarm) -> tuple[Seen, ...]:
         """The troubles that ring one alarm."""
         return tuple(each for each in self.seen if each.page is page)
+
+
+def row_to_json(row: WatchRow) -> str:
+    """The row as compact JSON; what is None or empty is left out."""
+    return json.dumps(_plain(asdict(row)), separators=(",", ":"))
+
+
+def row_from_json(text: str) -> WatchRow | None:
+    """The row in `text`; None if it is malformed. The watch then begins anew.
+
+    A field that is unknown is left out; one that is missing is as in the first minute.
+    """
+    try:
+        data = _mapping(read_json(text))
+        seen, news = tuple(_seen(data.get("seen", []))), news_from_plain(data.get("news"))
+        row: WatchRow = _value(
+            WatchRow, {name: data[name] for name in data if name not in ("seen", "news")}
+        )
+    except (Unreadable, KeyError, TypeError, ValueError):
+        return None
+    known = {key: kind for key, kind in row.circuits.stuck.items() if kind in set(TroubleKind)}
+    return replace(row, seen=seen, news=news, circuits=replace(row.circuits, stuck=known))
+
+
+def news_from_plain(data: object) -> NewsRow:
+    """The row in JSON-ready data; what is malformed is forgotten, and then announced anew."""
+    known = {}
+    for name, value in data.items() if isinstance(data, dict) else ():
+        if name in (hints := _hints(NewsRow)):
+            with suppress(TypeError):
+                known[name] = _value(hints[name], value, forgets=True)
+    return NewsRow(**known)
+
+
+def _seen(data: object) -> Iterator[Seen]:
+    """What was seen; a trouble that this version does not know, or cannot word with its command, is
+    left out."""
+    for item in map(_mapping, _list(data)):
+        if item["kind"] in set(TroubleKind):
+            facts = {
+                name: fact if isinstance(fact, str) else _number(fact)
+                for name, fact in _mapping(item.get("facts", {})).items()
+            }
+            seen = Seen(TroubleKind(item["kind"]), facts, _number(item["since"]))
+            # Its alarm rings by its level: one that lacks a fact must not keep the others unseen.
+            with suppress(KeyError, TypeError, ValueError):
+                seen.says()
+                seen.repair(**known_names("", ""))
+                yield seen
+
+
+def _plain(value: Any) -> Any:
+    """The value without what is None or empty: an idle row is one write unit of DynamoDB."""
+    if isinstance(value, Mapping):
+        plain = {name: _plain(item) for name, item in value.items()}
+        return {name: item for name, item in plain.items() if item not in (None, "", [], {})}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else round(value, 3)
+    return value
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    """The types of a row's fields, by name."""
+    return get_type_hints(kind)
+
+
+def _value(kind: Any, data: object, *, forgets: bool = False) -> Any:
+    """The value of this type in JSON-ready data. Raises TypeError.
+
+    With `forgets`, what is malformed in a mapping is left out of it.
+    """
+    if hasattr(kind, "__dataclass_fields__"):
+        types, known = _hints(kind), _mapping(data).items()
+        return kind(**{name: _value(types[name], value) for name, value in known if name in types})
+    if get_origin(kind) is tuple:
+        return tuple(_value(get_args(kind)[0], item) for item in _list(data))
+    if get_origin(kind) is Mapping:
+        values = {}
+        for name, item in _mapping(data).items():
+            try:
+                values[name] = _value(get_args(kind)[1], item)
+            except TypeError:
+                if not forgets:
+                    raise
+        return values
+    if kind in (str, bool):
+        if not isinstance(data, kind):
+            raise TypeError(f"not a {kind.__name__}")
+        return data
+    return _number(data)
+
+
+def _mapping(data: object) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise TypeError("not a JSON object")
+    return data
+
+
+def _list(data: object) -> list[Any]:
+    if not isinstance(data, list):
+        raise TypeError("not a JSON list")
+    return data
+
+
+_TOO_MUCH = 10**18
+"""No time, count or number of seconds is so large; a larger integer is no float, and a sum of such
+ones would end the watch each minute."""
+
+
+def _number(data: object) -> Any:
+    if isinstance(data, bool) or not isinstance(data, int | float):
+        raise TypeError("not a number")
+    if abs(data) >= _TOO_MUCH:
+        raise TypeError("more than can be counted")
+    return data
