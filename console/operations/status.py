@@ -441,7 +441,7 @@ def lane_status(
 
     `ttl` is the pipeline's message TTL in seconds.
     """
-    from deadletter.watch.lane_figures import CIRCUIT, RULE, kind_of
+    from deadletter.watch.queues import CIRCUIT, RULE, kind_of
 
     if counted is None:
         return LaneStatus(lane, None)

@@ -165,9 +165,7 @@ def source_status(
 
 def _figures(source: str, row: WatchRow | None, now: float) -> Iterator[tuple[Counted, float]]:
     """The figures of a queue as the watch publishes them, by metric."""
-    from deadletter.watch.attended import lane_of
-    from deadletter.watch.main_queue import seconds_left
-    from deadletter.watch.queue_figures import queue_points
+    from deadletter.watch.queues import lane_of, queue_points, seconds_left
 
     if row is None or source not in row.queues:
         return

@@ -6,7 +6,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.judging import watch_clients, watch_for
-from deadletter.watch.point import metric_lines
+from deadletter.watch.observation import metric_lines
 from handlers.init import prepared
 from handlers.metrics import app, write
 from handlers.runtime import settings, world

@@ -24,8 +24,7 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Count, Figure
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes.errors import client_error
-from deadletter.watch.cause_look import PAGE, look_at_causes
-from deadletter.watch.newsroom import MOST_REFUSED, MOST_TOLD, RecoveredUnread
+from deadletter.watch.news import MOST_REFUSED, MOST_TOLD, PAGE, RecoveredUnread, look_at_causes
 from tests.aws.test_watch import Stage, one_by_one, remember_a_run
 from tests.tables import LETTERS
 

@@ -36,9 +36,7 @@ from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 from deadletter.testing.fakes.errors import client_error
 from deadletter.testing.fakes.lambda_ import MemoryLambda
-from deadletter.watch import point
-from deadletter.watch.observation import OldestMessage
-from deadletter.watch.point import MetricPoint
+from deadletter.watch.observation import MetricPoint, OldestMessage, metric_lines
 from deadletter.watch.row import WatchRow
 from deadletter.watch.watch import RescueUnavailable, RuleCheckUnavailable
 from tests.each_row import each_row
@@ -279,7 +277,7 @@ def test_points_of_one_time_and_source_are_one_line() -> None:
         MetricPoint(Figure.CIRCUIT_TROUBLE, 0, 60.0),
         MetricPoint(Figure.CIRCUIT_TROUBLE, 1, 360.0),
     ]
-    lines = point.metric_lines(points, app="shop", pipeline="orders")
+    lines = metric_lines(points, app="shop", pipeline="orders")
     published = [json.loads(line) for line in lines]
     assert [
         (line["_aws"]["Timestamp"], line["pipeline"], line.get("source")) for line in published

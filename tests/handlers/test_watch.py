@@ -14,7 +14,7 @@ from deadletter.settings.resources import Resources
 from deadletter.signals.figures import Figure
 from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.minute import Minute
-from deadletter.watch.point import MetricPoint
+from deadletter.watch.observation import MetricPoint
 from deadletter.watch.row import Failing, WatchRow
 
 QUIET = WatchRow(first_at=1.0, ran_at=60.0)

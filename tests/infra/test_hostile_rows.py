@@ -56,7 +56,7 @@ from deadletter.routing.decision import Hold
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.troubles import Seen, TroubleKind
-from deadletter.watch.cause_look import look_at_causes
+from deadletter.watch.news import look_at_causes
 from deadletter.watch.row import WatchRow
 from tests.infra.templates import Synthesis
 from tests.infra.test_permissions import (

@@ -13,9 +13,9 @@ from deadletter.contract import SHARED_ROW
 from deadletter.signals.figures import Figure
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes.dynamodb import MemoryDynamoDB
-from deadletter.watch.main_queue import mapping_is_due
+from deadletter.watch.observation import SharedLook
+from deadletter.watch.queues import mapping_is_due
 from deadletter.watch.row import QueueRow, WatchRow
-from deadletter.watch.shared_look import SharedLook
 from tests.aws.test_watch import CheckersMapping, Denied
 from tests.tables import create_tables
 from tests.watch.minutes import BEGIN, Minutes

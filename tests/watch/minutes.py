@@ -11,21 +11,20 @@ from deadletter.redrive.source_memory import SourceMemory
 from deadletter.signals.figures import Counted
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import why
-from deadletter.watch.lane_figures import lanes_to_count
-from deadletter.watch.main_queue import must_ask
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
 from deadletter.watch.observation import (
     CircuitsState,
     FirstDue,
     LaneState,
+    MetricPoint,
     Observation,
     OldestMessage,
     ReplaysState,
     RulesState,
+    SharedLook,
 )
-from deadletter.watch.point import MetricPoint
+from deadletter.watch.queues import lanes_to_count, must_ask
 from deadletter.watch.row import WatchRow
-from deadletter.watch.shared_look import SharedLook
 from deadletter.watch.watch_settings import WatchSettings
 
 BEGIN = 1_000_000_000.0

@@ -10,8 +10,8 @@ import pytest
 from deadletter.circuit.state import NO_END, Circuit, Override, State
 from deadletter.contract import DAY, HOUR, MINUTE, WATCH
 from deadletter.signals.figures import Figure
-from deadletter.watch.circuit_trouble import MOST_OPENINGS
 from deadletter.watch.observation import CircuitsState, circuits_state
+from deadletter.watch.troubles import MOST_OPENINGS
 from tests.watch.minutes import BEGIN, Minutes
 
 TROUBLE = Figure.CIRCUIT_TROUBLE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadletter.watch.direction import direction, with_depth
+from deadletter.watch.drain import direction, with_depth
 from deadletter.watch.observation import LaneState
 from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes

@@ -12,17 +12,17 @@ from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.signals.figures import Count, Figure
 from deadletter.signals.troubles import TroubleKind
 from deadletter.signals.troubles import why as why_seen
-from deadletter.watch.lane_figures import first_due, lanes_to_count
 from deadletter.watch.observation import (
     CircuitsState,
     FirstDue,
     LaneState,
     ReplaysState,
     RulesState,
+    SharedLook,
 )
+from deadletter.watch.queues import first_due, lanes_to_count
 from deadletter.watch.row import Failing, LaneRow, QueueRow, WatchRow
-from deadletter.watch.shared_look import SharedLook
-from deadletter.watch.stall import failing_steps, stall
+from deadletter.watch.troubles import failing_steps, stall
 from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes
 

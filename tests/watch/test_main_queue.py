@@ -9,8 +9,8 @@ import pytest
 
 from deadletter.contract import DAY, HOUR, MINUTE
 from deadletter.signals.figures import Figure
-from deadletter.watch.main_queue import seconds_left, with_answer
 from deadletter.watch.observation import OldestMessage
+from deadletter.watch.queues import seconds_left, with_answer
 from deadletter.watch.row import MainRow, QueueRow
 from tests.watch.minutes import BEGIN, Minutes
 

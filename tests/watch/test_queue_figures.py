@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deadletter.contract import MINUTE
 from deadletter.message.queue import Depth, QueueState
-from deadletter.watch.queue_figures import empty_at, oldest_known, queue_points, with_state
+from deadletter.watch.queues import empty_at, oldest_known, queue_points, with_state
 from deadletter.watch.row import LaneRow, QueueRow
 from tests.watch.minutes import BEGIN
 

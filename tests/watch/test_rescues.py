@@ -8,7 +8,7 @@ import pytest
 
 from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, Mode
 from deadletter.watch.observation import CircuitsState
-from deadletter.watch.rescue_due import rescue_due
+from deadletter.watch.queues import rescue_due
 from deadletter.watch.row import QueueRow
 from tests.watch.minutes import BEGIN, Minutes
 

@@ -60,7 +60,7 @@ def recovered_letters(
     client: CloudWatchClient, app: str, pipeline: str, since: float, until: float
 ) -> int:
     """The letters that were recovered between two whole minutes. Raises RecoveredUnread."""
-    from deadletter.watch.newsroom import RecoveredUnread
+    from deadletter.watch.news import RecoveredUnread
 
     recovered = _figure(Figure.REDRIVE_SUCCESS, app, pipeline)
     with ours(RecoveredUnread, "cloudwatch", NAMESPACE):

@@ -23,7 +23,7 @@ from deadletter.replay.progress import ShardProgress, Statuses
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.settings.pipeline import Pipeline
-from deadletter.watch.queue_figures import oldest_known, with_memory
+from deadletter.watch.queues import oldest_known, with_memory
 from deadletter.watch.row import WatchRow
 
 READ_WITHIN = 10.0 * MINUTE

@@ -12,7 +12,7 @@ from deadletter.aws.queue import queue_state
 from deadletter.aws.table import absent, at_least, at_most, is_number, stored_number
 from deadletter.contract import SHARED_ROW, Partition, rule_checker, rules_table
 from deadletter.message.queue import QueueUnavailable
-from deadletter.watch.shared_look import MAPPING_EVERY, TURN, SharedLook
+from deadletter.watch.observation import MAPPING_EVERY, TURN, SharedLook
 from deadletter.watch.watch import RuleCheckUnavailable
 
 if TYPE_CHECKING:

@@ -11,21 +11,33 @@ from deadletter.redrive.source_memory import UNKNOWN
 from deadletter.signals.figures import Figure
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import since_before
-from deadletter.watch.attended import lane_of, with_counts
-from deadletter.watch.circuit_trouble import with_circuits
-from deadletter.watch.direction import direction, with_depth
-from deadletter.watch.drain_time import MOST_APART
-from deadletter.watch.drain_time import with_depth as with_look
-from deadletter.watch.lane_figures import count_lanes, first_due, room_letters, room_points
-from deadletter.watch.levels import level_points, with_levels
-from deadletter.watch.main_queue import seconds_left, with_answer
-from deadletter.watch.observation import Observation
-from deadletter.watch.point import MetricPoint
-from deadletter.watch.queue_figures import queue_points, with_memory, with_state
-from deadletter.watch.replay_trouble import with_replays
-from deadletter.watch.rescue_due import rescue_due
+from deadletter.watch.drain import MOST_APART, direction, with_depth, with_look
+from deadletter.watch.observation import MetricPoint, Observation
+from deadletter.watch.queues import (
+    count_lanes,
+    first_due,
+    lane_of,
+    queue_points,
+    rescue_due,
+    room_letters,
+    room_points,
+    seconds_left,
+    with_answer,
+    with_counts,
+    with_memory,
+    with_state,
+)
 from deadletter.watch.row import LaneRow, QueueRow, WatchRow
-from deadletter.watch.stall import failing_steps, not_closed_at, stall, unread_main_queue
+from deadletter.watch.troubles import (
+    failing_steps,
+    level_points,
+    not_closed_at,
+    stall,
+    unread_main_queue,
+    with_circuits,
+    with_levels,
+    with_replays,
+)
 from deadletter.watch.watch_settings import WatchSettings
 
 LONGEST_RETENTION = 14.0 * DAY

@@ -1,16 +1,14 @@
-"""What is new for people and machines: from the row, and one look, to news and what to remember.
-
-News are told first and remembered then: a crash between the two tells them again, and news that
-the bus did not take are found again in the next minute. `told` remembers one of them.
-"""
+"""What is new in a minute, and is announced: causes, recoveries, parked messages, expiry."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from deadletter.contract import (
+    CAUSE_SHARDS,
     DEFAULT_PARKING,
     HOUR,
     MAIN,
@@ -19,7 +17,11 @@ from deadletter.contract import (
     EventType,
     parking_source,
 )
-from deadletter.watch.lane_figures import AFTER_RESCUE, NO_LANE
+from deadletter.failure.cause_index import CauseEntry
+from deadletter.failure.ledger import LedgerUnavailable
+from deadletter.signals.figures import Count, Figure
+from deadletter.watch.observation import MetricPoint
+from deadletter.watch.queues import AFTER_RESCUE, NO_LANE
 from deadletter.watch.row import AnnouncedCause, NewsRow, ParkedRow, QueueRow, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 
@@ -329,3 +331,187 @@ def _expiry_news(
                 "command": f"dlq status {settings.pipeline}",
             }
             yield News(EventType.LETTERS_EXPIRE_SOON, source, detail)
+
+
+PAGE = 25
+"""Rows of a page, 6 read units at most; and the letters of one cause that are counted in a
+shard, before the answer says "at least"."""
+
+MOST_PAGES = 2 * MOST_CAUSES
+"""Pages of one shard in one look."""
+
+NAMES = ("category", "error_type", "http_status")
+"""The attributes that are read beside keys and times."""
+
+
+class CausePages(Protocol):
+    """The index of one pipeline's causes. Raises LedgerUnavailable."""
+
+    def page(
+        self,
+        shard: int,
+        most: int,
+        names: Sequence[str],
+        *,
+        after: Mapping[str, Any] | None = None,
+        beyond: str = "",
+    ) -> IndexPage: ...
+
+
+class IndexPage(Protocol):
+    """A page of a shard; `last` is None at its end, and has the fingerprint `last_fingerprint`."""
+
+    @property
+    def entries(self) -> Sequence[CauseEntry]: ...
+
+    @property
+    def last(self) -> Mapping[str, Any] | None: ...
+
+    @property
+    def last_fingerprint(self) -> str: ...
+
+
+@dataclass(slots=True)
+class _Shard:
+    """What was read of one shard; `cut` has the causes with more letters than were read."""
+
+    entries: list[CauseEntry] = field(default_factory=list)
+    cut: set[str] = field(default_factory=set)
+    is_whole: bool = False
+    failed: LedgerUnavailable | None = None
+
+
+def look_at_causes(
+    index: CausePages, in_parallel: Callable[[Sequence[Callable[[], None]]], object]
+) -> CausesLook:
+    """The causes, with counts that are bounded. Raises LedgerUnavailable if a shard was not read.
+
+    Letters whose failure has no fingerprint are left out: that is no cause.
+    """
+    shards = [_Shard() for _ in range(CAUSE_SHARDS)]
+    in_parallel([partial(_read, index, n, shard) for n, shard in enumerate(shards)])
+    for shard in shards:
+        if shard.failed is not None:
+            raise shard.failed
+    members: dict[str, list[CauseEntry]] = {}
+    for shard in shards:
+        for entry in shard.entries:
+            if entry.fingerprint:
+                members.setdefault(entry.fingerprint, []).append(entry)
+    cut = {fingerprint for shard in shards for fingerprint in shard.cut}
+    return CausesLook(
+        {name: _cause(entries, name in cut) for name, entries in members.items()},
+        all(shard.is_whole for shard in shards),
+    )
+
+
+def _read(index: CausePages, number: int, shard: _Shard) -> None:
+    after: Mapping[str, Any] | None = None
+    beyond = ""
+    for _ in range(MOST_PAGES):
+        try:
+            page = index.page(number, PAGE, NAMES, after=after, beyond=beyond)
+        except LedgerUnavailable as error:
+            shard.failed = error
+            return
+        shard.entries += page.entries
+        if page.last is None:
+            shard.is_whole = True
+            return
+        last = page.last_fingerprint
+        if sum(entry.fingerprint == last for entry in shard.entries) >= PAGE:
+            shard.cut.add(last)
+            after, beyond = None, last
+        else:
+            after = page.last
+
+
+def _cause(entries: Sequence[CauseEntry], is_at_least: bool) -> SeenCause:
+    newest = max(entries, key=lambda entry: entry.seen)
+    return SeenCause(
+        letters=len(entries),
+        since=min(entry.first_at for entry in entries),
+        last_at=newest.seen,
+        sample=newest.origin,
+        category=newest.category,
+        error_type=newest.error_type,
+        http_status=newest.http_status,
+        is_at_least=is_at_least,
+    )
+
+
+MOST_TOLD = 25
+"""News of one minute; the others follow in the next."""
+
+MOST_REFUSED = 2
+"""Refusals after which the bus is not tried again in this minute."""
+
+
+class RecoveredUnread(Exception):
+    """The number of recovered letters could not be read; the next minute tries again."""
+
+
+class Bus(Protocol):
+    """Where events are put."""
+
+    def put(self, event_type: EventType, pipeline: str, detail: Mapping[str, Any]) -> str | None:
+        """Put one event. Returns None, or why it was not accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newsroom:
+    """Everything that telling news takes.
+
+    causes     the index of causes; None where the consumer keeps none
+    recovered  the letters that were recovered between two times; raises RecoveredUnread
+    """
+
+    settings: WatchSettings
+    bus: Bus
+    recovered: Callable[[float, float], int]
+    in_parallel: Callable[[Sequence[Callable[[], None]]], object]
+    count_metric: Callable[[str, int], None]
+    causes: CausePages | None = None
+
+    def tell(self, row: WatchRow, points: Sequence[MetricPoint], now: float) -> WatchRow:
+        """Tell what is new in this minute's row and figures. Returns the row that knows it."""
+        expiry = {
+            point.source: point.value
+            for point in points
+            if point.metric is Figure.SECONDS_TO_EXPIRY and point.source in row.queues
+        }
+        look = NewsLook(
+            causes=self._look_at_causes(row, now),
+            recovered=self._count_recovered(row, now),
+            expiry={source: value for source, value in expiry.items() if source is not None},
+        )
+        remembered, news = judge_news(row, look, self.settings, now)
+        refused = 0
+        for each in news[:MOST_TOLD]:
+            if self.bus.put(each.type, self.settings.pipeline, each.detail) is None:
+                remembered = told(remembered, each, now)
+                continue
+            self.count_metric(Count.EVENT_REFUSED, 1)
+            refused += 1
+            if refused >= MOST_REFUSED:
+                break
+        return replace(row, news=remembered)
+
+    def _look_at_causes(self, row: WatchRow, now: float) -> CausesLook | None:
+        if self.causes is None or not reads_causes(row, now):
+            return None
+        try:
+            return look_at_causes(self.causes, self.in_parallel)
+        except LedgerUnavailable:
+            self.count_metric(Count.NEWS_UNREAD, 1)
+            return None
+
+    def _count_recovered(self, row: WatchRow, now: float) -> RecoveredLetters | None:
+        window = count_recovered(row, now)
+        if window is None:
+            return None
+        try:
+            return RecoveredLetters(self.recovered(*window), *window)
+        except RecoveredUnread:
+            self.count_metric(Count.NEWS_UNREAD, 1)
+            return None

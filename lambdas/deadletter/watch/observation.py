@@ -1,16 +1,93 @@
-"""What the watch saw in one minute. What could not be read is missing, and never zero."""
+"""What the watch saw in one minute, and what it publishes.
+
+What could not be read is missing, and never zero.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from deadletter.circuit.state import Circuit
-from deadletter.contract import CIRCUIT_LEVELS, DEPENDENCY_PREFIX, config_key, is_config_key
+from deadletter.contract import (
+    CIRCUIT_LEVELS,
+    DEPENDENCY_PREFIX,
+    EVERY_PIPELINE,
+    MINUTE,
+    config_key,
+    is_config_key,
+)
 from deadletter.message.queue import QueueState
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.routing.router import RouterAnswer
-from deadletter.watch.shared_look import SharedLook
+from deadletter.signals import emf
+from deadletter.signals.figures import Counted
+from deadletter.signals.troubles import Seen, TroubleKind
+
+TURN = 60.0
+"""Seconds for which one watch has the look: its answer holds for all watches."""
+
+MAPPING_EVERY = 5.0 * MINUTE
+"""Seconds between two questions to Lambda, whose control plane answers the whole account 15 times a
+second."""
+
+FAILURES_THAT_CALL = 3
+"""Looks in a row that fail until a person is called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLook:
+    """What is known of the rule checker.
+
+    turn_ends    until when the answer holds
+    mapping_at   when Lambda was last asked
+    late         why edits of rules are noticed late; empty if they are not
+    undelivered  edits that the checker could not handle
+    failed       looks in a row that failed, the last one for the reason `why`
+    """
+
+    turn_ends: float = 0.0
+    mapping_at: float = 0.0
+    late: str = ""
+    undelivered: int = 0
+    failed: int = 0
+    why: str = ""
+
+
+def shared_troubles(look: SharedLook) -> Iterator[Seen]:
+    """What of it calls the app's owner."""
+    if look.late:
+        yield Seen(TroubleKind.EDITS_LATE, {"why": look.late})
+    if look.undelivered:
+        yield Seen(TroubleKind.EDITS_UNCHECKED, {"edits": look.undelivered})
+    if look.failed >= FAILURES_THAT_CALL:
+        yield Seen(TroubleKind.CHECKER_UNREAD, {"why": look.why})
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
+    """One value of `metric` at `at` (epoch seconds).
+
+    `source` is the queue or lane that the figure is about, None for the whole pipeline.
+    With `everywhere` the figure is about all pipelines of the app.
+    """
+
+    metric: Counted
+    value: float
+    at: float
+    source: str | None = None
+    everywhere: bool = False
+
+
+def metric_lines(points: Iterable[MetricPoint], *, app: str, pipeline: str) -> Iterator[str]:
+    """The lines for these points: one for each time and each set of dimensions."""
+    lines: defaultdict[tuple[float, str | None, bool], dict[str, float]] = defaultdict(dict)
+    for point in points:
+        lines[point.at, point.source, point.everywhere][point.metric] = point.value
+    for (at, source, everywhere), values in lines.items():
+        named = EVERY_PIPELINE if everywhere else pipeline
+        yield emf.line(values, app=app, pipeline=named, at=at, source=source)
 
 
 @dataclass(frozen=True, slots=True)

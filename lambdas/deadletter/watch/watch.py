@@ -50,24 +50,23 @@ from deadletter.redrive.waiting_room import Lane, LaneCount, RoomUnavailable
 from deadletter.replay.care import Care
 from deadletter.routing.router import Router, RouterUnavailable
 from deadletter.signals.figures import COUNTED
-from deadletter.watch.lane_figures import lanes_to_count
-from deadletter.watch.main_queue import mapping_is_due, must_ask
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
 from deadletter.watch.observation import (
     CircuitsState,
     FirstDue,
     LaneState,
+    MetricPoint,
     Observation,
     OldestMessage,
     ReplaysState,
     RulesState,
+    SharedLook,
     circuits_state,
     rules_state,
 )
-from deadletter.watch.point import MetricPoint
+from deadletter.watch.queues import lanes_to_count, mapping_is_due, must_ask
 from deadletter.watch.row import WatchRow
-from deadletter.watch.shared_look import SharedLook
-from deadletter.watch.stall import LEASE, ROUTER, RULE_CHECKER
+from deadletter.watch.troubles import LEASE, ROUTER, RULE_CHECKER
 from deadletter.watch.watch_settings import WatchSettings
 
 CIRCUITS, REPAIRS, CAUSES, ROOM = "circuits", "repairs", "causes", "what waits"

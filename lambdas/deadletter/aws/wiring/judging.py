@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from deadletter.settings.pipeline import Pipeline
     from deadletter.settings.resources import Resources
     from deadletter.watch.first_heartbeat import Beat, Heartbeats
-    from deadletter.watch.newsroom import Newsroom
+    from deadletter.watch.news import Newsroom
     from deadletter.watch.observation import OldestMessage
     from deadletter.watch.watch import Watch
     from deadletter.watch.watch_settings import WatchSettings
@@ -304,7 +304,7 @@ def _newsroom(
     """Announces what the watch sees."""
     from deadletter.aws.cause_entries import DynamoDBCauseEntries
     from deadletter.aws.metrics import recovered_letters
-    from deadletter.watch.newsroom import Newsroom
+    from deadletter.watch.news import Newsroom
 
     app, pipeline = stores.resources.app, stores.pipeline
     index = DynamoDBCauseEntries(*stores.letters_table, note_foreign=stores.count_foreign)

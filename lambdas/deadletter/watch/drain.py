@@ -1,14 +1,45 @@
-"""When the DLQ will be empty, at the rate at which its letters became fewer over ten looks."""
+"""When the DLQ will be empty, and where its depth goes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from deadletter.contract import HOUR, MINUTE, WatchDefaults
 from deadletter.signals.troubles import Seen, TroubleKind
-from deadletter.watch.direction import LOOKS
+from deadletter.watch.queues import LONGEST_GAP
 from deadletter.watch.row import DrainRow
+
+LOOKS = 10
+"""The looks at the depth that are compared: the last half with the first half."""
+
+FLAT = 0.2
+"""The share by which the halves may differ: SQS counts approximately."""
+
+RISING: Final = "rising"
+FALLING: Final = "falling"
+LEVEL: Final = "flat"
+
+
+def with_depth(depths: Sequence[int], depth: int) -> tuple[int, ...]:
+    """The last depths after one more look."""
+    return (*depths, depth)[-LOOKS:]
+
+
+def direction(depths: Sequence[int]) -> str:
+    """Where the depth goes: `rising`, `falling` or `flat`; empty if there were too few looks.
+
+    The mean of the last half is compared with the mean of the first half: flat is within 20
+    percent of it.
+    """
+    if len(depths) < LOOKS:
+        return ""
+    first, last = sum(depths[: LOOKS // 2]), sum(depths[-(LOOKS // 2) :])
+    if last > first * (1 + FLAT):
+        return RISING
+    return FALLING if last < first * (1 - FLAT) else LEVEL
+
 
 TARGET = 2.0 * HOUR
 """Seconds within which the DLQ is to be empty. A queue that needs longer is noticed by customers,
@@ -24,9 +55,6 @@ noise of SQS's counts, and would promise an end that lies days ahead."""
 
 MOST_APART = 5.0 * MINUTE
 """Seconds between two runs beyond which ten looks see less than two of them, and so no rate."""
-
-LONGEST_GAP = 3.0 * MINUTE
-"""Seconds between two looks beyond which they are no row of looks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +92,7 @@ def drain_time(row: DrainRow) -> DrainTime:
     return DrainTime(seconds=max(0.0, row.depths[-1] / fewer), fewer=fewer, looks=looks)
 
 
-def with_depth(
+def with_look(
     row: DrainRow,
     depth: int,
     alarms: WatchDefaults,
