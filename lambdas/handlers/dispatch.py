@@ -7,7 +7,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.posting import consumer_clients, metric_lines, webhook_batch_for
+from deadletter.aws.wiring.posting import consumer_clients, webhook_batch_for
 from deadletter.contract import Variable
 from deadletter.processing.lambda_event import invoker_of, records_of, seconds_left
 from deadletter.settings.webhook import webhook_from_json
@@ -27,7 +27,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Deliver a batch; returns the messages that were not delivered and stay in the queue."""
     deadline = world().clock() + seconds_left(context)
     result = post_all()(records_of(event), deadline=deadline, **invoker_of(context))
-    write(metric_lines(result, app=app(), pipeline=settings()[0].name, at=world().clock()))
+    write(result.metric_lines(app(), settings()[0].name, world().clock()))
     for line in result.log_lines():
         logger.warning(line["what"], extra=dict(line))
     return result.to_response()

@@ -247,6 +247,13 @@ class BatchResult:
                 verdicts[outcome.key] = str(Evidence.SUCCESS if throttled else outcome.evidence)
         return verdicts
 
+    def metric_lines(self, app: str, pipeline: str, at: float) -> Iterator[str]:
+        """The lines of embedded metrics for what became of the batch (epoch seconds)."""
+        from deadletter.signals import emf
+
+        counts = (self.counts, self.samples, self.failures_by_category)
+        return emf.lines_of_batch(*counts, app=app, pipeline=pipeline, at=at)
+
     def to_response(self) -> dict[str, Any]:
         """The Lambda handler's response: SQS keeps the messages that it names.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ from deadletter.aws.endpoints import DynamoDBEndpoints, SecretsManagerSecrets
 from deadletter.aws.wiring.consuming import consumer_clients as consumer_clients
 from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.processing.crew import Threads
-from deadletter.signals import emf
 from deadletter.webhook.connections import KeptConnections
 from deadletter.webhook.dispatcher import POSTS_AT_ONCE, Dispatcher, lane_of
 from deadletter.webhook.http import HttpsClient
@@ -46,18 +45,6 @@ def webhook_batch_for(
         crew=Threads(world.clock),
     )
     return partial(consumer.process, concurrency=POSTS_AT_ONCE, lane=lane_of)
-
-
-def metric_lines(result: BatchResult, *, app: str, pipeline: str, at: float) -> Iterator[str]:
-    """The lines of embedded metrics for what became of a batch."""
-    return emf.lines_of_batch(
-        result.counts,
-        result.samples,
-        result.failures_by_category,
-        app=app,
-        pipeline=pipeline,
-        at=at,
-    )
 
 
 def dispatcher_for(
