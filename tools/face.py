@@ -56,8 +56,8 @@ def budgets() -> list[Budget]:
         Budget("commands", len(commands), 34, 34),
         Budget("option slots", slots, 121, 125),
         # With what the page shares, and the client that reads tables for less CPU.
-        Budget("console, code lines", code_lines_of(console), 18_540, 10_000),
-        Budget("console, modules", len(console), 114, 75),
+        Budget("console, code lines", code_lines_of(console), 18_515, 10_000),
+        Budget("console, modules", len(console), 107, 75),
         Budget("console, code lines of tests", tests, 10_557, 6_500),
         # The report of a run and the demo's page are drawn by it, too.
         Budget("page, code lines", code_lines_of(web.rglob("*.py")), 640, 700),
@@ -75,7 +75,7 @@ def budgets() -> list[Budget]:
                 ("replay", 5_171, 2_440),
                 ("pace", 878, 400),
                 ("outage", 1_574, 1_030),
-                ("watch", 2_089, 1_380),
+                ("watch", 1_962, 1_380),
             )
         ),
         Budget("words of docs, apart from decisions", words_of(pages), 59_580, 55_000),

@@ -11,6 +11,7 @@ import typer
 
 from deadletter.replay.run import RunState
 
+from ..operations.replay_plan import RunsStarted
 from ..operations.replay_runs import (
     IN_TROUBLE,
     ReplayChange,
@@ -23,7 +24,6 @@ from ..operations.replay_runs import (
     missed,
     progress,
 )
-from ..operations.replay_start import RunsStarted
 from ..operations.run_verbs import CHANGES, LIST
 from ..operations.session import Session
 from ..operations.verbs import Verb

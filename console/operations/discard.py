@@ -12,8 +12,7 @@ from deadletter.replay.plan import DISCARD
 
 from .problem import Cause, Problem
 from .replay_census import CountedLetter
-from .replay_plan import DraftPlan, PlanRequest, draft_of
-from .replay_start import RunsStarted, start, started
+from .replay_plan import DraftPlan, PlanRequest, RunsStarted, draft_of, start, started
 from .selection import All, Ids, Pipeline, Places, Terms, choice
 from .session import Session
 from .sources import Chosen, chosen

@@ -31,8 +31,8 @@ from .audit import IntendedChange, recorded
 from .letter_walk import FoundLetter, waiting_room
 from .life_record import tickets_of
 from .problem import Cause, Problem
-from .redrive_function import request
-from .replay_letters import ListedLetter, letters_of
+from .redrive import request
+from .replay_census import ListedLetter, letters_of
 from .replay_runs import RunSwitch, person
 from .session import Session
 from .words import count

@@ -29,9 +29,9 @@ from .life_record import LetterRecord, record_of
 from .matching import FoundMessage, Matcher
 from .places import Walk
 from .problem import Cause, Problem
+from .replay_census import parked_sources
+from .replay_plan import start
 from .replay_runs import ReplayRow
-from .replay_source import parked_sources
-from .replay_start import start
 from .selection import Choice, ChosenPlace, Operator, Pipeline, PlaceKind, Term, choice
 from .session import Session
 from .verbs import Asked, Verb, always

@@ -34,7 +34,7 @@ from .grouping import (
     tenants_of,
     without_stale,
 )
-from .life_steps import Step
+from .life_place import Step
 from .matching import FoundMessage, Matcher
 from .places import COST, IN_A_QUEUE, SearchedPlace, UnsearchedPlace, Walk, needs_app, search
 from .problem import Cause, Problem

@@ -74,7 +74,7 @@ class Matcher:
         from deadletter.rules.paths import compiled as compiled_path
         from deadletter.rules.pattern import compile_pattern
 
-        from .replay_letters import outcomes_of
+        from .replay_census import outcomes_of
 
         self._selection, self._beside = compiled(replace(chosen, ids=(), places=()), now)
         if any(term.key == "by" for term in self._beside):

@@ -21,15 +21,16 @@ from .life_logs import FOUND, NOTHING, ReceiveLog, receive_logs
 from .life_place import (
     FATES,
     Place,
+    Step,
     Where,
     found_in,
     gone,
     places,
     processed_by_claim,
+    steps,
     tried_by_claim,
 )
 from .life_record import LetterRecord, RunTicket, known_of, record_of
-from .life_steps import Step, steps
 from .list import attributes_of
 from .names import Known, NameKind
 from .problem import Cause, Denied, Problem

@@ -516,7 +516,7 @@ class _OfPipeline:
         return [place.name for place in self._places if place.kind is PlaceKind.RUN]
 
     def _snapshots(self) -> None:
-        from .replay_letters import letters_of
+        from .replay_census import letters_of
         from .replay_runs import RunSwitch
 
         walk = self._walk

@@ -1,7 +1,8 @@
-"""The automatic retry, run now. Only the Lambda function moves letters; this starts it."""
+"""Calls the function redrive: a run by hand, and the letters that it is asked about."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from deadletter.signals.figures import Count
 
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
+from .aws import Aws, error_code, failure
 from .problem import Cause, Problem
-from .redrive_function import NoRoom, ask
 from .session import Session
 
 # Metrics of letters that stay where they are until a person does something.
@@ -116,3 +117,76 @@ def _met_another(report: Mapping[str, Any]) -> bool:
     from deadletter.redrive.redriver import LEASE_HELD
 
     return report.get("stopped") == LEASE_HELD
+
+
+class NoRoom(Problem):
+    """Lambda does not start the function now: it is at work, or the account is at its limit."""
+
+
+def ask(
+    aws: Aws, pipeline: DeployedPipeline, event: Mapping[str, Any], *, lost: str, failed: str
+) -> Mapping[str, Any]:
+    """What the function answers to an event, waited for.
+
+    `lost` says what is known without an answer, and `failed` after an error. Raises NoRoom if
+    the function is busy, Problem if it fails, does not answer or answers no object.
+    """
+    from botocore.exceptions import ClientError, ReadTimeoutError
+
+    function = pipeline.redrive_function
+    try:
+        answer = aws.lambda_.invoke(
+            FunctionName=function, InvocationType="RequestResponse", Payload=json.dumps(event)
+        )
+        payload = _json(answer["Payload"].read())
+    except ReadTimeoutError as error:
+        raise Problem(f"No answer from the redrive function: {lost}.", Cause.UNREACHABLE) from error
+    except ClientError as error:
+        if error_code(error) == "TooManyRequestsException":
+            raise NoRoom(
+                f"Lambda has no room to start {function}: "
+                "another run is going on, or the account is at its limit; try again in a minute.",
+                Cause.UNREACHABLE,
+            ) from error
+        raise
+    if "FunctionError" in answer:
+        raise Problem(
+            f"The redrive function {function} failed ({failure(payload)}): {failed}, and its log "
+            "in CloudWatch says more.",
+            Cause.FAILED,
+        )
+    if not isinstance(payload, dict):
+        raise Problem(
+            f"The redrive function {function} answered no report: "
+            "use the dlq of the version that is deployed.",
+            Cause.FAILED,
+        )
+    return payload
+
+
+def request(
+    aws: Aws, pipeline: DeployedPipeline, name: str, asked: Any, *, expects: str, lost: str
+) -> Mapping[str, Any]:
+    """What the function answers to a request that is no run; `expects` is a field of the answer.
+
+    Raises Problem also if the function refuses it.
+    """
+    answer = ask(aws, pipeline, {name: asked}, lost=lost, failed=lost)
+    if isinstance(refused := answer.get("refused"), str):
+        raise Problem(
+            f"The redrive function {pipeline.redrive_function} refuses: {refused}.", Cause.FAILED
+        )
+    if expects not in answer:
+        raise Problem(
+            f"The redrive function {pipeline.redrive_function} knows no {name}: "
+            "use the dlq of the version that is deployed.",
+            Cause.FAILED,
+        )
+    return answer
+
+
+def _json(payload: bytes) -> Any:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None

@@ -1,4 +1,4 @@
-"""Which letters a replay run would take: counted without moving any of them."""
+"""Which messages a run would have: its sources, and what is chosen of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.contract import CAUSE_SHARDS, MAIN_DLQ, PARKED_LANE, Reason
+from deadletter.contract import CAUSE_SHARDS, MAIN_DLQ, PARKED_LANE, Reason, parking_source
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import compact_json
-from deadletter.replay.plan import belongs_to
+from deadletter.replay.plan import DISCARDED_LETTERS, belongs_to
+from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.selection import Pick, Selection
 from deadletter.rules.pattern import compile_pattern
 
@@ -21,12 +22,137 @@ from .letter_walk import FoundLetter, See, letters_of_lane, look_into_queue
 from .life_record import lanes_of, ledger_of
 from .problem import Cause, Problem
 from .queue import depth
-from .replay_source import ReplaySource
+from .replay_runs import RunSwitch
 from .rule_on_ledger import holds, known_by_row
+from .selection import closest
 from .session import Session
 
 if TYPE_CHECKING:
     from deadletter.failure.ledger import LedgerRow
+    from deadletter.replay.names import Name
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySource:
+    """A source by its id in a plan: a queue with its URL, a lane of the waiting room, or the copies
+    of discarded letters.
+
+    A parking queue stands for all its parked letters: those that were moved into lane `parked`
+    since, by a rescue or by another run, are its letters too.
+    """
+
+    id: str
+    url: str | None = None
+    lane: str | None = None
+
+    @property
+    def is_release(self) -> bool:
+        """Whether automation has given its letters up."""
+        given_up = (parking_source(""), DISCARDED_LETTERS)
+        return self.lane == PARKED_LANE or self.id.startswith(given_up)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether runs of the schedule receive from it."""
+        return self.url is not None and not self.is_release
+
+    @property
+    def name(self) -> str:
+        """The source in words: "the DLQ", "parking queue default", "lane parked"."""
+        if self.lane is not None:
+            return f"waiting {self.lane}"
+        if self.id == MAIN_DLQ:
+            return "the DLQ"
+        parking = self.id.removeprefix(parking_source(""))
+        return f"parking queue {parking}" if parking != self.id else f"dedicated DLQ {self.id}"
+
+
+def parked_sources(pipeline: DeployedPipeline) -> tuple[ReplaySource, ...]:
+    """All parking queues, each with those of its letters that are in lane `parked`."""
+    return tuple(
+        ReplaySource(parking_source(id_), url=url) for id_, url in pipeline.parking.items()
+    )
+
+
+FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED, ReplayOutcome.UNKNOWN})
+"""Outcomes of letters that were tried and not processed, as far as anything is known."""
+
+
+PROCESSED = frozenset({ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE})
+
+OUTCOMES: Mapping[str, Collection[ReplayOutcome]] = {
+    "failed": FAILED,
+    "processed": PROCESSED,
+    **{outcome.name.lower(): (outcome,) for outcome in ReplayOutcome},
+}
+"""What `-f outcome=` takes, and the outcomes that it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLetter:
+    """A letter of a run: its name in the manifest, its outcome, and how often it came back."""
+
+    name: Name
+    outcome: ReplayOutcome
+    returned: int = 0
+
+
+def outcomes_of(names: Sequence[str]) -> set[ReplayOutcome]:
+    """The outcomes that these words mean; Problem for an unknown one."""
+    wanted: set[ReplayOutcome] = set()
+    for name in names:
+        if name.lower() not in OUTCOMES:
+            near = closest(name, OUTCOMES)
+            meant = "" if near is None else f" Did you mean {near}?"
+            raise Problem(
+                f"There is no outcome {name!r}.{meant} Allowed: {', '.join(OUTCOMES)}.", Cause.INPUT
+            )
+        wanted.update(OUTCOMES[name.lower()])
+    return wanted
+
+
+def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:
+    """Whether a message of a run has one of these outcomes; Problem for an unknown one."""
+    wanted = outcomes_of(names)
+    return lambda letter: letter.outcome in wanted
+
+
+def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
+    """Each letter of a run in order. Problem if it has no snapshot yet."""
+    from deadletter.aws.run_letters import DynamoDBStatuses
+    from deadletter.replay.manifest import Manifest
+    from deadletter.replay.names import PART
+    from deadletter.replay.progress import ShardProgress
+
+    session = switch.session
+    manifest = Manifest(switch.objects)
+    statuses = DynamoDBStatuses(
+        session.aws.dynamodb,
+        switch.app.letters_table,
+        pipeline=switch.pipeline.name,
+        run=switch.id,
+        clock=session.clock,
+    )
+    with aws_errors():
+        index = manifest.index()
+    if index is None and not switch.before.is_live:
+        raise Problem(f"What run {switch.id} took is not on record any more.", Cause.ABSENT)
+    if index is None:
+        raise Problem(
+            f"Run {switch.id} has not taken its messages yet: it is {switch.before.state}. "
+            f"This waits for it:\ndlq show {switch.id} --watch",
+            Cause.FAILED,
+        )
+    for shard in range(len(index.shards)):
+        with aws_errors():
+            progress = ShardProgress.of(shard, statuses.read(shard))
+        for part in range(index.parts(shard)):
+            with aws_errors():
+                names = manifest.part(shard, part)
+            for offset, name in enumerate(names):
+                position = part * PART + offset
+                yield ListedLetter(name, progress.outcome(position), progress.returned(position))
+
 
 Progress = Callable[[str], object]
 """Called now and then with what is being counted, in words."""

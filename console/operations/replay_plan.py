@@ -1,17 +1,19 @@
-"""A run as a person sees it before it starts: counted, explained, and nothing moved."""
+"""Plans a run, with its pace, and starts it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
 from deadletter.contract import Mode, Reason
 from deadletter.failure.consumer_version import version_in
 from deadletter.replay.plan import (
+    CAREFUL_RATE,
     DELIVER,
     DISCARD,
     LONGEST_RUN,
@@ -19,17 +21,20 @@ from deadletter.replay.plan import (
     KeyPolicy,
     ReplayPlan,
 )
+from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.selection import Selection
 
 from . import deployed
+from .adapter_errors import aws_errors
+from .answer import Answer
 from .app import App, DeployedPipeline
+from .audit import IntendedChange, recorded
 from .aws import explain
 from .circuits import own_and_troubled
 from .letter_walk import See
 from .problem import Cause, Problem
-from .replay_census import Census, CountedLetter, by, census, must_look
-from .replay_pace import Pace, duration, pace
-from .replay_source import ReplaySource
+from .replay_census import Census, CountedLetter, ReplaySource, by, census, must_look
+from .replay_runs import ReplayRow, person, row, runs_of, starts_of
 from .session import Session
 from .watched import read_memories, source_status
 from .words import clock, count, moment
@@ -39,6 +44,93 @@ if TYPE_CHECKING:
     from deadletter.settings.pipeline import Pipeline
 
     from .sources import Chosen
+
+
+SHARE = 0.15
+"""The share of the usual throughput that a run takes: live messages keep the rest."""
+
+_HOUR = 3_600
+_HOURS = 24
+
+SLOWEST = 0.2
+"""Letters per second of a run whose main queue is nearly idle: one in five seconds."""
+
+ONE_WORKER = 40.0
+"""Letters per second that one worker sends with ease; a faster run has more workers."""
+
+MOST_WORKERS = 8
+"""A worker has at least one of the eight shards of a run's letters."""
+
+# A canary's outcome is known when its consumer has answered and the ledger was read.
+_CANARY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The rate of a run, and where it comes from."""
+
+    rate: Annotated[float, "messages per second at full pace, of all workers together"]
+    because: Annotated[str, "where the rate comes from"]
+    workers: Annotated[int, "workers that share the messages"]
+
+
+def pace(session: Session, pipeline: DeployedPipeline, given: float | None) -> Pace:
+    """The rate that was given; else a share of the usual throughput; else a careful one."""
+    if given is not None:
+        return _paced(given, "as you asked")
+    usual, unknown = _usual(session, pipeline)
+    if usual is None:
+        return _paced(CAREFUL_RATE, f"a careful one, because {unknown}")
+    return _paced(
+        max(SLOWEST, usual * SHARE),
+        f"15 % of the {usual:.3g} messages/s that the main queue usually has deleted",
+    )
+
+
+def _paced(rate: float, because: str) -> Pace:
+    rate = float(f"{rate:.3g}")
+    return Pace(rate, because, min(MOST_WORKERS, max(1, math.ceil(rate / ONE_WORKER))))
+
+
+def _usual(session: Session, pipeline: DeployedPipeline) -> tuple[float | None, str]:
+    """Messages that are deleted per second: the median hour of a day; else why it is unknown."""
+    try:
+        answer = session.aws.cloudwatch.get_metric_statistics(
+            Namespace="AWS/SQS",
+            MetricName="NumberOfMessagesDeleted",
+            Dimensions=[{"Name": "QueueName", "Value": pipeline.main_url.rpartition("/")[2]}],
+            StartTime=session.now - timedelta(hours=_HOURS),
+            EndTime=session.now,
+            Period=_HOUR,
+            Statistics=["Sum"],
+        )
+    except Exception as error:
+        problem = explain(error)
+        if problem is None:
+            raise
+        return None, f"CloudWatch did not say ({problem.says.rstrip('.')})"
+    hours = [point["Sum"] for point in answer["Datapoints"] if point.get("Sum")]
+    if not hours:
+        return None, "CloudWatch has no deleted messages of the last 24 hours"
+    return median(hours) / _HOUR, ""
+
+
+def duration(plan: ReplayPlan, letters: int) -> float:
+    """About how long a run takes, in seconds: its canaries, its ramp, and the rest at its rate."""
+    left, seconds = float(letters), 0.0
+    for canary in plan.canary:
+        if left <= 0:
+            return seconds
+        seconds += _CANARY_SECONDS + canary / plan.rate
+        left -= canary
+    for share in plan.ramp:
+        if left <= 0:
+            return seconds
+        step = min(plan.ramp_seconds, left / (plan.rate * share))
+        seconds += step
+        left -= step * plan.rate * share
+    return seconds + max(0.0, left) / plan.rate
+
 
 # The steps of a plan that says nothing else.
 _USUAL = ReplayPlan(pipeline="")
@@ -402,3 +494,88 @@ def _ledger_says(counted: Census, settings: Pipeline) -> str:
             f"{text} {count(there - known, 'message')} {how}, and stay out; --all takes them too."
         )
     return f"{text} Some can be on their way, or parked: only those in the queue are taken."
+
+
+@dataclass(frozen=True, slots=True)
+class RunsStarted(Answer):
+    """What `dlq discard` and `dlq restore` answer."""
+
+    at: Annotated[datetime, "when it was started"]
+    pipeline: Annotated[str, "name of the pipeline"]
+    messages: Annotated[int, "messages counted"]
+    runs: Annotated[Sequence[ReplayRow], "the runs, one for each place, as they were seen last"]
+    reason: Annotated[str, "the reason given"]
+
+
+def started(
+    session: Session,
+    pipeline: DeployedPipeline,
+    runs: Sequence[ReplayRow],
+    letters: Sequence[CountedLetter],
+    reason: str,
+) -> RunsStarted:
+    """What was started: the runs that take these letters."""
+    return RunsStarted(
+        **session.place,
+        at=session.now,
+        pipeline=pipeline.name,
+        messages=len(letters),
+        runs=tuple(runs),
+        reason=reason,
+    )
+
+
+def start(
+    session: Session,
+    plan: ReplayPlan,
+    origins: Sequence[str] | None,
+    *,
+    command: str,
+    target: str = "",
+) -> ReplayRow:
+    """Stores a plan with its counted letters and its run, and starts the run's execution.
+
+    Starting one plan twice finds the first run: nothing is replayed twice. `command` is what was
+    typed; `target` is what it is about, if that is more than the run.
+    """
+    from deadletter.aws.executions import start_replay
+
+    app = session.app()
+    pipeline = app.pipeline(plan.pipeline)
+    now = session.now.timestamp()
+    if plan.expires <= now:
+        raise Problem("This plan has expired: type the command again.", Cause.INPUT)
+    run = ReplayRun(
+        id=plan.run_id,
+        pipeline=pipeline.name,
+        burst=plan.burst,
+        counted=plan.counted,
+        created=now,
+        started=now,
+        changed=now,
+        expires=plan.expires,
+        by=person(session),
+    )
+    runs = runs_of(session, app, pipeline)
+    change = IntendedChange(
+        command, pipeline.name, target or f"run {run.id}", plan.why, after=_facts(plan)
+    )
+    with recorded(session, app, change), aws_errors():
+        # The run's item comes last: whoever finds it finds its plan.
+        starts_of(session, app, pipeline).store(plan, origins)
+        stored = runs.create(run)
+        if stored.state is RunState.PLANNED:
+            machine = pipeline.replay_machine
+            start_replay(session.aws.stepfunctions, machine, stored)
+    return row(stored)
+
+
+def _facts(plan: ReplayPlan) -> Mapping[str, str | int]:
+    """A plan as the audit table keeps it: which letters it chooses stands in the run's plan."""
+    letters = {} if plan.counted is None else {"messages": plan.counted}
+    return {
+        "source": plan.source,
+        "destination": plan.destination,
+        **letters,
+        **({} if plan.restores else {"rate": f"{plan.rate:g} messages/s"}),
+    }

@@ -16,7 +16,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .problem import Cause, Problem
-from .replay_letters import FAILED, letters_of
+from .replay_census import FAILED, letters_of
 from .replay_runs import ReplayRow, RunSwitch, missed_says, row
 from .words import count, moment
 

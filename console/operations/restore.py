@@ -20,10 +20,9 @@ from .discard import told
 from .letter_walk import FoundLetter
 from .life_record import record_of
 from .problem import Cause, Problem
-from .replay_census import CountedLetter, census_of
+from .replay_census import CountedLetter, ReplaySource, census_of
+from .replay_plan import RunsStarted, start, started
 from .replay_runs import objects_of
-from .replay_source import ReplaySource
-from .replay_start import RunsStarted, start, started
 from .selection import Choice, Ids, Pipeline, compiled
 from .session import Session
 from .sources import business_ids

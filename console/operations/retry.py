@@ -17,19 +17,16 @@ from deadletter.routing.selection import Selection
 from deadletter.rules.rule import Action
 
 from . import causes, edits, redrive, rule_table
-from .again import OnceMore, ended, pace_says
+from .again import DueNow, OnceMore, ended, opens, pace_says
 from .answer import Answer
 from .discard import in_words, told
-from .due import DueNow, opens
 from .edits import Change
 from .letter_walk import FoundLetter
 from .problem import Cause, Problem
 from .redrive import RedriveTarget
-from .replay_letters import letters_of, of_outcome
-from .replay_plan import DraftPlan, PlanRequest, draft_of
+from .replay_census import letters_of, of_outcome, parked_sources
+from .replay_plan import DraftPlan, PlanRequest, draft_of, start
 from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch
-from .replay_source import parked_sources
-from .replay_start import start
 from .selection import All, Choice, Ids, Pipeline, PlaceKind, Places, Terms, choice
 from .session import Session
 from .sources import Chosen, chosen

@@ -26,7 +26,7 @@ from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
 from .problem import Cause, Problem
-from .replay_source import ReplaySource, parked_sources
+from .replay_census import ReplaySource, parked_sources
 from .selection import Choice, ChosenPlace, Operator, PlaceKind, Term, compiled
 from .session import Session
 

@@ -174,20 +174,18 @@ class DynamoDBLanes:
         """The letters in a lane, over all its shards. The index may lag by seconds."""
         with ours(RoomUnavailable):
             counts = [self._count_shard(lane, shard) for shard in range(SHARDS)]
-        return LaneCount(
-            sum(each.letters for each in counts), any(each.is_at_least for each in counts)
-        )
+        letters, cut = zip(*counts, strict=True)
+        return LaneCount(sum(letters), any(cut))
 
-    def _count_shard(self, lane: str, shard: int) -> LaneCount:
-        """The letters in a shard; the foreign rows in it are noted."""
-        partition, own = self._lane(lane, shard), self._own_key
-        most: Any = {"index": LANES, "pages": MOST_PAGES}
-        letters, rows, is_at_least = self._table.count(partition, keep=own, **most)
+    def _count_shard(self, lane: str, shard: int) -> tuple[int, bool]:
+        """The letters in a shard, and whether there are more; the foreign rows in it are noted."""
+        partition, own, pages = self._lane(lane, shard), self._own_key, MOST_PAGES
+        letters, rows, is_cut = self._table.count(partition, index=LANES, keep=own, pages=pages)
         if letters < rows:
-            others = self._table.stored_items(partition, keep=~own, **most)
+            others = self._table.stored_items(partition, index=LANES, keep=~own, pages=pages)
             for row in islice(others, _MOST_FOREIGN):
                 self._is_own(plain(row))
-        return LaneCount(letters, is_at_least)
+        return letters, is_cut
 
     @property
     def _own_key(self) -> Condition:

@@ -296,16 +296,17 @@ def _waiting(cloud: Any) -> None:
                           "token": {"S": "the token"}})  # fmt: skip
 
 
-def test_an_approval_is_put_on_record_and_the_execution_woken_that_changes_the_run(
-    orders: Any, functions: Any, dlq: Any
+@pytest.mark.parametrize(("verb", "approved"), [("approve", True), ("reject", False)])
+def test_an_answer_is_put_on_record_and_the_execution_woken_that_changes_the_run(
+    orders: Any, functions: Any, dlq: Any, verb: str, approved: bool
 ) -> None:
     _waiting(orders)
-    done = dlq("run", "approve", RUN, "--reason", "checked", "--yes")
+    done = dlq("run", verb, RUN, "--reason", "it is Friday", "--yes")
     assert done.exit_code == Exit.DONE, done.output
     assert functions.machine.answered == ["the token"]
     row = approval(orders)
-    assert (row["approved"], row["because"]) == (True, "checked")
-    # A person who may approve need not be allowed to write the run's item.
+    assert (row["approved"], row["because"]) == (approved, "it is Friday")
+    # A person who may answer need not be allowed to write the run's item.
     assert stored(orders).state is RunState.WAITING_APPROVAL
 
 
@@ -315,17 +316,6 @@ def test_a_run_shows_who_approved_it(orders: Any, dlq: Any) -> None:
     assert json.loads(dlq("show", RUN, "--json").stdout)["run"]["run"]["approved_by"] == (
         "user/grace"
     )
-
-
-def test_a_refusal_is_put_on_record_and_the_execution_woken_that_aborts_the_run(
-    orders: Any, functions: Any, dlq: Any
-) -> None:
-    _waiting(orders)
-    done = dlq("run", "reject", RUN, "--reason", "not on a Friday", "--yes")
-    assert done.exit_code == Exit.DONE, done.output
-    assert functions.machine.answered == ["the token"]
-    assert (approval(orders)["approved"], approval(orders)["because"]) == (False, "not on a Friday")
-    assert stored(orders).state is RunState.WAITING_APPROVAL
 
 
 def test_who_may_abort_a_run_need_not_be_allowed_to_answer_its_approval(

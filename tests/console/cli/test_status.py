@@ -88,21 +88,6 @@ def test_depths_distinguish_visible_in_flight_and_delayed(cloud: Any, dlq: Any) 
     assert pipeline["dedicated"]["tenant-a"]["visible"] == 1
 
 
-def test_letters_of_the_waiting_room_are_counted_over_all_shards_of_a_lane(
-    cloud: Any, dlq: Any
-) -> None:
-    cloud.deploy("orders", "invoices")
-    cloud.waiting("orders", "due", 19)
-    cloud.waiting("orders", "circuit:orders", 2)
-    cloud.waiting("invoices", "due", 5)
-    (orders,) = answer(dlq, "--pipeline", "orders")["pipelines"]
-    counted = {"oldest_seconds": None, "first_due": None, "is_at_least": False}
-    assert orders["waiting"] == [
-        {"waiting_for": "circuit:orders", "messages": 2, **counted},
-        {"waiting_for": "due", "messages": 19, **counted},
-    ]
-
-
 def test_lanes_beyond_the_first_are_only_numbered(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -632,26 +617,31 @@ def test_letters_that_were_only_looked_at_are_told_with_what_that_does(
     }
 
 
-def test_a_lane_that_is_too_long_to_be_counted_says_so_everywhere(
+def test_what_waits_is_counted_and_what_is_too_long_says_so(
     cloud: Any, dlq: Any, monkeypatch: Any
 ) -> None:
-    cloud.deploy("orders")
-    cloud.waiting("orders", "parked", 3)
-    cloud.waiting("orders", "due", 2)
-    monkeypatch.setattr(DynamoDBLanes, "count", lambda *_: LaneCount(64_000, is_at_least=True))
-    [pipeline] = answer(dlq)["pipelines"]
-    assert {lane["waiting_for"]: lane["is_at_least"] for lane in pipeline["waiting"]} == {
-        "due": True,
-        "parked": True,
+    cloud.deploy("orders", "invoices")
+    for pipeline, lane, letters in [
+        ("orders", "due", 19),
+        ("orders", "parked", 2),
+        ("invoices", "due", 5),
+    ]:
+        cloud.waiting(pipeline, lane, letters)
+    (orders,) = answer(dlq, "--pipeline", "orders")["pipelines"]
+    counted = {
+        lane["waiting_for"]: (lane["messages"], lane["is_at_least"]) for lane in orders["waiting"]
     }
-    [parking] = [each for each in pipeline["sources"] if "parking" in each["source"]]
-    assert (parking["saved"], parking["saved_is_at_least"]) == (64_000, True)
-    assert "look at at least 64,000 messages in the parking" in needs(dlq)["unattended"]
-    shown = dlq("status", "orders").stdout
+    assert counted == {"due": (19, False), "parked": (2, False)}
+    monkeypatch.setattr(DynamoDBLanes, "count", lambda *_: LaneCount(64_000, is_at_least=True))
+    shown = dlq("status", "--pipeline", "orders").stdout
     assert shown.count("≥ 64,000") == 3
-    cloud.deploy("invoices")
-    row = next(text for text in dlq("status").stdout.splitlines() if text.startswith("orders "))
-    assert ("64,000+" in row, "≥ 64,000/0/0" in row) == (True, True)
+    assert "look at at least 64,000 messages in the parking" in needs(dlq)["unattended"]
+    assert row_of(dlq).split()[5:8] == ["64,000+", "≥", "64,000/0/0"]
+
+
+def row_of(dlq: Any) -> str:
+    """The line of `orders` among those of all pipelines."""
+    return next(line for line in dlq("status").stdout.splitlines() if line.startswith("orders "))
 
 
 def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -> None:
@@ -666,13 +656,9 @@ def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -
     )
     sources = answer(dlq)["pipelines"][1]["sources"]
     assert {source["source"]: source["saved"] for source in sources} == {
-        "main": 0,
-        "dlq": 0,
-        "vip": 3,
-        "parking:default": 1,
-    }
-    row = next(text for text in dlq("status").stdout.splitlines() if text.startswith("orders "))
-    assert row.split()[5:8] == ["2", "2/0/0", "3/0/0"]
+        "main": 0, "dlq": 0, "vip": 3, "parking:default": 1,
+    }  # fmt: skip
+    assert row_of(dlq).split()[5:8] == ["2", "2/0/0", "3/0/0"]
     shown = dlq("status", "--pipeline", "orders").stdout
     assert re.search(r"^parking queue default +1 +0 +0 +1 *$", shown, re.MULTILINE)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from console.operations.due import opens
-from console.operations.replay_source import ReplaySource
+from console.operations.again import opens
+from console.operations.replay_census import ReplaySource
 from console.operations.waiting import way_out
 from deadletter.redrive.recall import is_recallable
 
