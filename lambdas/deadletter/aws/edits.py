@@ -301,13 +301,10 @@ class SsmPipelines:
         try:
             with ours(CheckUnavailable, "ssm", "the registrations"):
                 parameters = [each for page in pages for each in member(page, "Parameters")]
-            registrations = {
-                str(parameter["Name"]).rpartition("/")[2]: json.loads(parameter["Value"])
-                for parameter in parameters
-            }
+            named = [(str(each["Name"]).rpartition("/")[2], each["Value"]) for each in parameters]
             return {
-                name: pipeline_from_terms(name, registration.get("terms"))
-                for name, registration in registrations.items()
+                name: pipeline_from_terms(name, json.loads(value).get("terms"))
+                for name, value in named
             }
         except (ValueError, AttributeError, BadSettings) as error:
             raise CheckUnavailable(f"the registrations: {error}") from error
