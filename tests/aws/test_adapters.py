@@ -46,6 +46,7 @@ from deadletter.redrive.waiting_room import (
     SHARDS,
     Lane,
     LaneCount,
+    LaneLook,
     WaitingRoomEntry,
     never,
 )
@@ -549,6 +550,40 @@ class TestWaitingRoom:
         assert room.lanes() == [lane]
         room.retire(lane)
         assert room.lanes() == []
+
+    @pytest.mark.parametrize("first_due", [math.inf, 5.5])
+    def test_a_look_into_a_lane_is_kept_unless_it_was_used_since(
+        self, letters: Aws, room: DynamoDBWaitingRoom, first_due: float
+    ) -> None:
+        room.admit([self.admission("a")])
+        [lane] = room.lanes()
+        look = LaneLook(lane.touched + 9.0, first_due)
+        room.note_look(replace(lane, touched=lane.touched - 1), look)
+        assert room.lanes() == [lane]
+        room.note_look(lane, look)
+        assert room.lanes() == [replace(lane, look=look)]
+        # One who calls a letter back has a run look again.
+        letters.clock.advance(60)
+        [entry] = [each for shard in range(SHARDS) for each in room.due(DUE, shard, FOREVER, 1)]
+        assert room.recall(entry, 0.0)
+        [after] = room.lanes()
+        assert after == replace(lane, look=look, touched=lane.touched + 60)
+
+    @pytest.mark.parametrize("look", ["", "[]", "[1]", "[1, 2, 3]", '["a", 2]', "{}", "3"])
+    def test_a_malformed_look_is_none_and_its_row_is_named(
+        self, letters: Aws, room: DynamoDBWaitingRoom, look: str
+    ) -> None:
+        room.admit([self.admission("a")])
+        letters.dynamodb.update_item(
+            TableName=LETTERS,
+            Key={"pk": {"S": Partition.LANES.of("orders")}, "sk": {"S": DUE}},
+            UpdateExpression="SET look = :look",
+            ExpressionAttributeValues={":look": {"S": look}},
+        )
+        bad: list[str] = []
+        lanes = DynamoDBLanes(letters.dynamodb, LETTERS, "orders", note_bad_row=bad.append)
+        assert [lane.look for lane in lanes.lanes()] == [None]
+        assert len(bad) == 1
 
     def test_a_lane_with_a_malformed_time_stays_in_the_list(
         self, letters: Aws, room: DynamoDBWaitingRoom

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,10 +14,18 @@ from deadletter.contract import PARKED_LANE, dedicated_lane, parking_source, run
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
-from deadletter.redrive.openings import QUIET_LANE, Openings, open_shards
+from deadletter.redrive.openings import LOOK_AGAIN, QUIET_LANE, SETTLED, Openings, open_shards
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, Lane, OpenShard, never
+from deadletter.redrive.waiting_room import (
+    END_OF_TIME,
+    FOREVER,
+    Lane,
+    LaneLook,
+    OpenShard,
+    WaitingRoomEntry,
+    never,
+)
 from deadletter.routing.decision import DUE, Hold
 from deadletter.routing.router import LaneAnswer
 from deadletter.testing.clock import Clock
@@ -145,17 +154,29 @@ class Room:
         self._clock = clock
         self._seconds = seconds
         self.empty = False
-        self.looked: list[tuple[str, int, float]] = []
+        self.first_due = 0.0
+        self.looked: list[tuple[str, int]] = []
         self.retired: list[str] = []
 
     def lanes(self) -> Sequence[Lane]:
         return self._lanes
 
-    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[str]:
-        assert most == 1
-        self.looked.append((lane, shard, until))
+    def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[WaitingRoomEntry]:
+        assert (most, until) == (1, FOREVER)
+        self.looked.append((lane, shard))
         self._clock.advance(self._seconds)
-        return [] if self.empty or shard != 3 else ["a message"]
+        entry = WaitingRoomEntry("copy", "place", lane, shard, self.first_due)
+        return [] if self.empty or shard != 3 else [entry]
+
+    def note_look(self, lane: Lane, look: LaneLook) -> None:
+        self._lanes = [replace(each, look=look) if each == lane else each for each in self._lanes]
+
+    def touch(self, lane: str) -> None:
+        """Put a letter into a lane."""
+        now = self._clock()
+        self._lanes = [
+            replace(each, touched=now) if each.name == lane else each for each in self._lanes
+        ]
 
     def retire(self, lane: Lane) -> None:
         self.retired.append(lane.name)
@@ -189,7 +210,7 @@ def test_each_of_the_eight_shards_is_looked_into_and_those_with_letters_open() -
     clock = Clock(1_000.0)
     room = Room(lanes(DUE), clock)
     found = openings_of(room, clock)
-    assert room.looked == [(DUE, shard, 1_000.0) for shard in range(8)]
+    assert room.looked == [(DUE, shard) for shard in range(8)]
     assert found == Openings([OpenShard(DUE, 3, 1_000.0)], frozenset({DUE}))
 
 
@@ -230,7 +251,7 @@ def test_ten_seconds_of_a_run_go_into_looking(
     clock = Clock(1_000.0)
     room = Room(lanes("circuit:b", "circuit:c", DUE, "circuit:a"), clock, seconds)
     found = openings_of(room, clock)
-    assert list(dict.fromkeys(lane for lane, _, _ in room.looked)) == looked
+    assert list(dict.fromkeys(lane for lane, _ in room.looked)) == looked
     assert found.looked_upto == upto
     assert found.lanes == {"circuit:a", "circuit:b", "circuit:c", DUE}
 
@@ -278,3 +299,91 @@ def test_the_next_run_goes_on_where_there_was_no_time_and_forgets_lanes_that_are
 def test_a_room_without_lanes_was_looked_into_to_its_end() -> None:
     clock = Clock(1_000.0)
     assert openings_of(Room([], clock), clock).looked_upto is None
+
+
+NOW = 1_000_000.0
+
+
+def thousand_lanes(clock: Clock) -> Room:
+    """A room whose thousand lanes of circuits were used an hour ago."""
+    names = [f"circuit:{number}" for number in range(1_000)]
+    return Room(lanes(*names, touched=clock() - 3_600), clock)
+
+
+def test_a_thousand_empty_lanes_cost_a_run_nothing_after_the_first_that_has_seen_them() -> None:
+    clock = Clock(NOW)
+    room, router = thousand_lanes(clock), Releases("circuit:7")
+    room.empty = True
+    openings_of(room, clock, router)
+    assert len(room.looked) == 8_000
+    for _ in range(10):
+        room.looked.clear()
+        router.asked.clear()
+        clock.advance(60)
+        openings_of(room, clock, router)
+        assert (room.looked, router.asked) == ([], [])
+    room.touch("circuit:7")
+    room.empty = False
+    assert openings_of(room, clock, router).shards == [OpenShard("circuit:7", 3, END_OF_TIME)]
+    assert len(room.looked) == 8
+
+
+def test_a_lane_whose_letters_wait_is_looked_into_when_they_are_due_or_it_opens() -> None:
+    clock = Clock(NOW)
+    room = Room(lanes("circuit:a", touched=NOW - 3_600), clock)
+    room.first_due = NOW + 600
+    assert openings_of(room, clock).shards == []
+    room.looked.clear()
+    clock.advance(599)
+    assert (openings_of(room, clock).shards, room.looked) == ([], [])
+    released = [OpenShard("circuit:a", 3, END_OF_TIME)]
+    assert openings_of(room, clock, Releases("circuit:a")).shards == released
+    clock.advance(1)
+    assert openings_of(room, clock).shards == [OpenShard("circuit:a", 3, NOW + 600)]
+
+
+@each_row(
+    ("touched", "look"),
+    [
+        # Letters may have come that its index did not show.
+        (NOW - SETTLED, LaneLook(NOW, math.inf)),
+        (NOW - 60, LaneLook(NOW - 3_600, math.inf)),
+        # Its row may be wrong: no letter is hidden for longer.
+        (0.0, LaneLook(NOW - LOOK_AGAIN, math.inf)),
+        (NOW - 1_000, LaneLook(NOW - 500, math.inf)),
+        (0.0, LaneLook(NOW + 1, math.inf)),
+        (0.0, LaneLook(math.nan, math.inf)),
+        (0.0, LaneLook(NOW - 60, math.nan)),
+        (math.inf, LaneLook(NOW - 60, math.inf)),
+    ],
+)
+def test_a_look_that_may_be_wrong_is_not_believed(touched: float, look: LaneLook) -> None:
+    clock = Clock(NOW)
+    room = Room([Lane("circuit:a", touched, look=look)], clock)
+    assert openings_of(room, clock, Releases("circuit:a")).shards != []
+
+
+def test_lanes_that_were_used_together_are_looked_into_one_after_the_other() -> None:
+    clock = Clock(NOW)
+    room = thousand_lanes(clock)
+    room.empty = True
+    looks = []
+    for _ in range(12 * 60):
+        room.looked.clear()
+        openings_of(room, clock)
+        looks.append(len(room.looked))
+        clock.advance(60)
+    # A letter that the index shows late is found: each lane is looked into several times.
+    assert looks[0] == 8_000
+    assert 4 * 8_000 <= sum(looks[1:]) <= 6 * 8_000
+    assert max(looks[1:]) <= 800
+    assert sum(looks[-240:]) <= 240 * 50
+
+
+def test_a_lane_that_was_just_used_keeps_no_look() -> None:
+    clock = Clock(NOW)
+    room = Room(lanes("circuit:a", touched=NOW - SETTLED), clock)
+    room.empty = True
+    openings_of(room, clock)
+    [lane] = room.lanes()
+    assert lane.look is None

@@ -53,6 +53,7 @@ from deadletter.contract import (
     DUE_LANE,
     HOUR,
     LANES,
+    MINUTE,
     PARKED_LANE,
     WAITING_FIGURES,
     Partition,
@@ -76,6 +77,7 @@ from deadletter.redrive.waiting_room import (
     HeldItem,
     Lane,
     LaneCount,
+    LaneLook,
     LaneReview,
     RoomContents,
     RoomUnavailable,
@@ -168,7 +170,9 @@ class DynamoDBLanes:
             items = self._table.query(Partition.LANES.of(self._pipeline), lagging=True)
         for item in filter(_is_bad_lane, items):
             self._note_bad(item)
-        return [Lane(item[SORT], _touched(item), _review_of(item)) for item in items]
+        return [
+            Lane(item[SORT], _touched(item), _review_of(item), _look_of(item)) for item in items
+        ]
 
     def count(self, lane: str) -> LaneCount:
         """The letters in a lane, over all its shards. The index may lag by seconds."""
@@ -310,7 +314,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         self._fifo = fifo
         self._clock = clock
         self._note_refusal = note_refusal
-        self._registered: set[str] = set()
+        self._registered: dict[str, float] = {}
         self._bodies_refused = 0
         self._with_body: set[str] = set()
         self._bad_paid: dict[str, Any] = {}
@@ -334,6 +338,16 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             self._table.delete(
                 (Partition.LANES.of(self._pipeline), lane.name),
                 equals("touched", int(lane.touched)),
+            )
+
+    @ours(RoomUnavailable)
+    def note_look(self, lane: Lane, look: LaneLook) -> None:
+        first_due = look.first_due if math.isfinite(look.first_due) else None
+        with suppress(Conflict):
+            self._table.change(
+                (Partition.LANES.of(self._pipeline), lane.name),
+                {"look": json.dumps([look.at, first_due])},
+                when=equals("touched", int(lane.touched)),
             )
 
     @ours(RoomUnavailable)
@@ -398,6 +412,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         One that is due already never waits again: a person may just have called it back.
         """
         now = self._clock()
+        self._register(lane)
         in_lane = self._in_lane(lane)
         waits = in_lane & above("due", int(now)) if due > now else in_lane
         try:
@@ -764,12 +779,12 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             return
 
     def _register(self, lane: str) -> None:
-        if lane in self._registered:
+        """Have runs look into a lane, once a minute: what they found before is not all of it."""
+        now = self._clock()
+        if now - self._registered.get(lane, -math.inf) < MINUTE:
             return
-        self._table.change(
-            (Partition.LANES.of(self._pipeline), lane), {"touched": int(self._clock())}
-        )
-        self._registered.add(lane)
+        self._table.change((Partition.LANES.of(self._pipeline), lane), {"touched": int(now)})
+        self._registered[lane] = now
 
     def _item(self, order: Order) -> dict[str, Any] | None:
         """The letter's item, with a large body stored in S3. None if S3 did not store it."""
@@ -1072,11 +1087,21 @@ def _review_of(item: Mapping[str, Any]) -> LaneReview:
         return NOT_REVIEWED
 
 
+def _look_of(item: Mapping[str, Any]) -> LaneLook | None:
+    """What `note_look` has written; None if it is not readable, and a run looks again."""
+    try:
+        at, first_due = json.loads(item["look"])
+        return LaneLook(float(at), math.inf if first_due is None else float(first_due))
+    except MALFORMED:
+        return None
+
+
 def _is_bad_lane(item: Mapping[str, Any]) -> bool:
     """Whether a lane's row has an attribute that is not as runs write it."""
     return (
         ("review" in item and _review_of(item) == NOT_REVIEWED)
         or ("paid" in item and _paid_of(item) is None)
+        or ("look" in item and _look_of(item) is None)
         or not 0 <= _touched(item) < END_OF_TIME
     )
 

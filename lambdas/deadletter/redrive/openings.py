@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from deadletter.contract import JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_lane, delay_lane
+from deadletter.contract import HOUR, JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_lane, delay_lane
 from deadletter.pace.lane import forget_savings
 from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
 from deadletter.redrive.lane_review import REVIEWED_LANES, review_lanes
@@ -17,6 +18,7 @@ from deadletter.redrive.waiting_room import (
     FOREVER,
     SHARDS,
     Lane,
+    LaneLook,
     OpenShard,
     is_of_run,
     is_shut,
@@ -26,6 +28,13 @@ from deadletter.routing.router import LaneAnswer
 
 LANE_TOUR_SECONDS = 10.0
 """Seconds of a run that go into looking for open shards; the next run goes on from there."""
+
+SETTLED = 6.0 * MINUTE
+"""Seconds after a lane was touched from which a look is believed: its letters come within a minute
+of that, and its index lags by seconds."""
+
+LOOK_AGAIN = 4.0 * HOUR
+"""Seconds that a look is believed at most: a row that is wrong hides no letter for longer."""
 
 QUIET_LANE = 86_400.0
 """Seconds after which a releasable lane that is empty is not looked into any more: far longer
@@ -69,32 +78,37 @@ def open_shards(
     """
     all_lanes = setup.room.lanes()
     lanes = [lane for lane in all_lanes if _belongs_to(lane.name, setup.home)]
-    kept = [lane.name for lane in lanes if lane.name.startswith((*JUDGED_LANES, *REVIEWED_LANES))]
+    # Nothing opens a lane that is known to be empty.
+    filled = [lane for lane in lanes if _first_due(lane, setup.clock()) != math.inf]
+    kept = [lane.name for lane in filled if lane.name.startswith((*JUDGED_LANES, *REVIEWED_LANES))]
     answer = setup.router.open_lanes(kept) if kept else LaneAnswer(())
     setup.tally.note_bad_rows(answer.bad_rows)
-    review_lanes(setup, lanes, answer, deadline)
+    review_lanes(setup, filled, answer, deadline)
     releasable = set(answer.open)
     now = setup.clock()
     shards: list[OpenShard] = []
     looked_upto, has_time = "", True
-    for lane in _tour(lanes, shares):
+    for lane in _tour(filled, shares):
         has_time = setup.clock() - now <= LANE_TOUR_SECONDS
         if not has_time:
             break
         looked_upto = lane.name
-        until = _opens_until(lane.name, releasable, now)
-        rate = answer.rates.get(lane.name)
-        looks = [partial(setup.room.due, lane.name, shard, until, 1) for shard in range(SHARDS)]
+        until, rate = _opens_until(lane.name, releasable, now), answer.rates.get(lane.name)
+        if rate is None and _first_due(lane, now) > until:
+            continue
+        due = _look_into(setup, lane.name)
         shards_of_lane = [
             OpenShard(lane.name, shard, until, rate)
-            for shard, entries in enumerate(setup.in_parallel(looks))
-            if entries
+            for shard, first_due in enumerate(due)
+            if first_due <= until
         ]
         shards += shards_of_lane
         if rate is not None and not shards_of_lane:
             forget_savings(setup.room, lane.name, rate, now)
         if until >= END_OF_TIME and not shards_of_lane and now - lane.touched > QUIET_LANE:
             setup.room.retire(lane)
+        elif rate is None and not shards_of_lane and now - lane.touched > SETTLED:
+            setup.room.note_look(lane, LaneLook(now, min(due)))
     if setup.home == MAIN_DLQ and has_time:
         _retire_quiet_lane(setup, all_lanes, now)
     names = frozenset(lane.name for lane in lanes)
@@ -115,9 +129,29 @@ def _retire_quiet_lane(setup: RedriverSetup, lanes: Sequence[Lane], now: float) 
     if not quiet:
         return
     lane = quiet[int(now // MINUTE) % len(quiet)]
-    looks = [partial(setup.room.due, lane.name, shard, FOREVER, 1) for shard in range(SHARDS)]
-    if not any(setup.in_parallel(looks)):
+    if min(_look_into(setup, lane.name)) == math.inf:
         setup.room.retire(lane)
+
+
+def _look_into(setup: RedriverSetup, lane: str) -> Sequence[float]:
+    """When the first letter of each shard of a lane is due; infinite in an empty one."""
+    looks = [partial(setup.room.due, lane, shard, FOREVER, 1) for shard in range(SHARDS)]
+    return [entries[0].due if entries else math.inf for entries in setup.in_parallel(looks)]
+
+
+def _first_due(lane: Lane, now: float) -> float:
+    """Before which time no letter of a lane is due, as far as a look is believed.
+
+    It is for as long as the lane had been quiet, so that a letter which its index shows late
+    leaves no later than that again; for half of that in some lanes, so that not all are looked
+    into at once.
+    """
+    look = lane.look
+    if look is None or not lane.touched + SETTLED < look.at <= now:
+        return -math.inf
+    share = 0.5 + hashlib.blake2b(lane.name.encode(), digest_size=1).digest()[0] / 512
+    is_believed = now < look.at + min(LOOK_AGAIN, share * (look.at - lane.touched))
+    return look.first_due if is_believed else -math.inf
 
 
 def _belongs_to(lane: str, home: str) -> bool:

@@ -94,12 +94,27 @@ NOT_REVIEWED = LaneReview()
 
 
 @dataclass(frozen=True, slots=True)
+class LaneLook:
+    """When all of a lane was looked into, and when its first letter is due (both epoch seconds).
+
+    `first_due` is infinite if there was none.
+    """
+
+    at: float
+    first_due: float
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane that has held letters, and when the last one was put in (epoch seconds)."""
+    """A lane that has held letters, and when the last ones were put in (epoch seconds).
+
+    They may have come up to a minute later than `touched`. `look` is what a run has found since.
+    """
 
     name: str
     touched: float
     review: LaneReview = NOT_REVIEWED
+    look: LaneLook | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +164,9 @@ class WaitingRoom(LaneStore, Protocol):
 
     def retire(self, lane: Lane) -> None:
         """Remove a lane from `lanes`, unless a letter has been put into it since it was read."""
+
+    def note_look(self, lane: Lane, look: LaneLook) -> None:
+        """Keep what a look found, unless letters have been put into the lane since it was read."""
 
     def store_bodies(
         self, orders: Sequence[Order], until: float, in_parallel: InParallel
