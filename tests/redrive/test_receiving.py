@@ -103,8 +103,23 @@ def test_no_more_calls_are_made_at_once_than_letters_are_expected_for() -> None:
     assert len(shelf.fill(100)) == 100
     assert shelf.waves == [1, 2, 4, 3]
     shelf.fill(10)
-    assert shelf.waves[4:] == [1], "beyond what was expected it is one call that waits"
+    assert shelf.waves[4:] == [1], "beyond what was expected it is one call that does not wait"
+    assert shelf.asked[-1] == (10, 0)
+    assert shelf.run.queue_is_empty is False
+    shelf.run.note_chunk(0)
+    assert shelf.run.queue_is_empty
+
+
+def test_a_queue_that_has_given_less_than_was_expected_is_polled_twice_and_waited_for() -> None:
+    shelf = Shelf(20)
+    shelf.run.expect(23)
+    shelf.fill(100)
+    shelf.fill(10)
     assert shelf.asked[-1] == (10, 1)
+    shelf.run.note_chunk(0)
+    assert not shelf.run.queue_is_empty
+    shelf.run.note_chunk(0)
+    assert shelf.run.queue_is_empty
 
 
 def test_letters_that_did_not_come_are_expected_still() -> None:

@@ -345,6 +345,15 @@ def test_an_idle_run_ends_within_two_seconds_and_writes_only_that_it_took_place(
     assert stage.dynamodb.consumed.write_units - before.write_units == 1
 
 
+def test_a_run_that_moves_a_few_letters_waits_for_no_others(stage: Stage) -> None:
+    for number in range(23):
+        stage.put(f'{{"n": {number}}}')
+    assert stage.fail() == 23
+    began = stage.clock()
+    assert stage.run().counts["Redriven"] == 23
+    assert stage.clock() == began
+
+
 def test_no_router_request_is_larger_than_lambda_takes(stage: Stage) -> None:
     for number in range(12):
         stage.put('{"tenantId": "%s"}' % ('\\"\\\\' * 150_000 + str(number)))

@@ -43,8 +43,10 @@ class ChunkReceiver:
                 self._run.receives_worth,
             )
             # Long polling only with an empty hand: otherwise letters wait to be moved. A queue
-            # that had letters for all calls needs none.
-            is_long = not in_hand and at_once == 1
+            # that had letters for all calls needs none, and one that gave all that it was said to
+            # hold is waited for in vain: each second of a run is paid.
+            is_last = at_once == 1
+            is_long = not in_hand and is_last and self._run.expects_letters
             had_letters = bool(in_hand)
             try:
                 polls = self._receive(in_hand, sizes[:at_once], is_long=is_long)
@@ -53,7 +55,7 @@ class ChunkReceiver:
                     raise
                 break
             self._concurrency.note(median(poll.took for poll in polls), worth=_worth(polls))
-            if (had_letters or is_long) and not any(poll.letters for poll in polls):
+            if (had_letters or is_last) and not any(poll.letters for poll in polls):
                 break
 
     def _receive(

@@ -191,10 +191,11 @@ class RunLimits:
     def queue_is_empty(self) -> bool:
         """Whether the last polls of all workers together found nothing.
 
-        Those under way count: the worker that makes one goes on if it finds letters.
+        Those under way count: the worker that makes one goes on if it finds letters. One is enough
+        where as many letters came as were expected.
         """
-        empty_polls = self._empty_polls
-        return empty_polls > 0 and empty_polls + self._long_polls >= ENOUGH_EMPTY_POLLS
+        empty_polls, enough = self._empty_polls, ENOUGH_EMPTY_POLLS if self.expects_letters else 1
+        return empty_polls > 0 and empty_polls + self._long_polls >= enough
 
     @contextmanager
     def long_poll(self) -> Iterator[None]:
@@ -219,6 +220,11 @@ class RunLimits:
     def note_not_received(self, letters: int) -> None:
         """So many that were asked for did not come: they are expected still."""
         self.note_asked(-letters)
+
+    @property
+    def expects_letters(self) -> bool:
+        """Whether letters are still expected: without a depth, any number of them."""
+        return self._expected > 0
 
     @property
     def receives_worth(self) -> int:
