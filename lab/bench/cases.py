@@ -47,6 +47,9 @@ SHARD_LATENCY = 0.100
 PASSES = 4_000.0
 """Seconds that letters which wait an hour are left alone."""
 
+TRICKLE = 23
+"""Letters a minute: a million in a month."""
+
 ORDERED = 2_000
 """Letters of the FIFO case, each of which waits once."""
 
@@ -273,6 +276,12 @@ def auto() -> Iterator[Drained]:
     )
 
 
+def trickle() -> Iterator[Drained]:
+    """What a run finds that comes each minute where a few messages a minute fail."""
+    for turn in range(TURNS):
+        yield from _ours("trickle", _conditions(TRICKLE, seed=turn), scheduled=True)
+
+
 def uneven() -> Iterator[Drained]:
     pipeline = {**UNPACED, "dedicated": DEDICATED}
     conditions = _conditions(uneven=True)
@@ -369,7 +378,7 @@ def peers() -> Iterator[Drained]:
 Measured = Drained | Started
 
 SHORT: Mapping[str, Callable[[], Iterable[Measured]]] = {
-    case.__name__: case for case in (ways, pace, uneven, rules, failing, memory, start)
+    case.__name__: case for case in (ways, pace, trickle, uneven, rules, failing, memory, start)
 }
 CASES: Mapping[str, Callable[[], Iterable[Measured]]] = {
     **SHORT,

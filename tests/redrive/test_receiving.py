@@ -131,6 +131,13 @@ def test_letters_that_did_not_come_are_expected_still() -> None:
     assert shelf.letters == []
 
 
+def test_a_hand_with_the_rest_of_what_was_expected_is_not_filled_any_more() -> None:
+    shelf = Shelf(23)
+    shelf.run.expect(23)
+    assert len(shelf.fill(100)) == 23
+    assert shelf.asked == [(10, 1), (10, 0), (10, 0)]
+
+
 def test_a_queue_that_runs_empty_gets_one_call_at_a_time() -> None:
     shelf = Shelf(70)
     assert len(shelf.fill(200)) == 70

@@ -194,10 +194,14 @@ def test_a_look_does_not_wait_for_the_next_try(stage: Stage) -> None:
 # The workers.
 
 
-@pytest.mark.parametrize(("fruitless", "workers"), [(0, 4), (1, 1)])
-def test_one_worker_tries_after_fruitless_runs(stage: Stage, fruitless: int, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("fruitless", "letters", "workers"), [(0, 301, 4), (0, 100, 1), (1, 301, 1)]
+)
+def test_one_worker_tries_after_fruitless_runs_and_takes_what_is_one_chunk(
+    stage: Stage, fruitless: int, letters: int, workers: int
+) -> None:
     stage.pipeline = replace(stage.pipeline, workers=4)
-    dead(stage, 1)
+    dead(stage, letters)
     remember(stage, SourceMemory(fruitless=fruitless, fruitless_at=1.0))
     at_once: list[int] = []
 
@@ -205,7 +209,7 @@ def test_one_worker_tries_after_fruitless_runs(stage: Stage, fruitless: int, wor
         at_once.append(len(calls))
         return in_turn(calls)
 
-    assert run(stage, in_parallel=in_parallel).moved == 1
+    assert run(stage, in_parallel=in_parallel).moved
     assert at_once[0] == workers
 
 

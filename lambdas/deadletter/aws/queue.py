@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deadletter.aws.errors import (
@@ -47,6 +47,7 @@ _DEPTH = (
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 )
+_LIMITS = ("MaximumMessageSize", "MessageRetentionPeriod")
 _STATE = (*_DEPTH, "CreatedTimestamp", "MessageRetentionPeriod")
 _WHOLE: Any = {"MessageSystemAttributeNames": ["All"], "MessageAttributeNames": ["All"]}
 _IN_FLIGHT_CODES = frozenset({"OverLimit", "AWS.SimpleQueueService.OverLimit"})
@@ -86,12 +87,13 @@ class SqsQueue:
         self._home = home
         self._note_refusal = note_refusal
         self._traits: QueueTraits | None = None
+        self._limits: Mapping[str, str] = {}
 
     @property
     def traits(self) -> QueueTraits:
         """The queue's type and limits, read once. Raises QueueUnavailable."""
         if self._traits is None:
-            attributes = self._attributes("MaximumMessageSize", "MessageRetentionPeriod")
+            attributes = self._limits or self._attributes(*_LIMITS)
             self._traits = QueueTraits(
                 fifo=self._url.endswith(".fifo"),
                 max_bytes=int(attributes.get("MaximumMessageSize", MAX_BYTES)),
@@ -211,7 +213,8 @@ class SqsQueue:
         return int(json.loads(policy)["maxReceiveCount"]) if policy else None
 
     def depth(self) -> Depth:
-        counts = self._attributes(*_DEPTH)
+        # A run asks for both: one call answers.
+        counts = self._limits = self._attributes(*_DEPTH, *_LIMITS)
         with ours(QueueUnavailable, "sqs", self._url.rpartition("/")[2]):
             return Depth(*(int(member(counts, name)) for name in _DEPTH))
 

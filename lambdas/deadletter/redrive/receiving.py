@@ -55,7 +55,11 @@ class ChunkReceiver:
                     raise
                 break
             self._concurrency.note(median(poll.took for poll in polls), worth=_worth(polls))
+            is_short = any(len(poll.letters) < poll.size for poll in polls)
             if (had_letters or is_last) and not any(poll.letters for poll in polls):
+                break
+            if in_hand and is_short and not self._run.expects_letters:
+                # It gave what it was said to hold: the next chunk looks for more.
                 break
 
     def _receive(

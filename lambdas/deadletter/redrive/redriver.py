@@ -542,7 +542,8 @@ class Redriver:
         )
         try:
             with self._setup.mover.counts_gathered():
-                self._setup.in_parallel([turns.work] * self._workers)
+                threads = self._workers if of_room else min(self._workers, max(1, run.chunks_worth))
+                self._setup.in_parallel([turns.work] * threads)
                 workers = [*of_queue, *of_room]
                 self._setup.in_parallel([worker.close for worker in workers])
             if first_poll is None and any(lane.is_elsewhere for lane in lanes):

@@ -130,13 +130,14 @@ def redriver_setup_for(stores: Stores, home: str, tally: Tally) -> RedriverSetup
     if home not in sources:
         known = ", ".join(sorted(sources))
         raise BadSettings(f"pipeline {pipeline.name} has no source {home!r}; it has {known}")
+    targets = stores.targets
     return RedriverSetup(
         pipeline=pipeline,
         home=home,
         dlq=stores.queue(sources[home], home),
-        main=stores.queue(resources.main_url),
+        main=targets[MAIN],
         main_arn=resources.main_arn,
-        mover=stores.mover(tally, stores.room, stores.targets),
+        mover=stores.mover(tally, stores.room, targets),
         router=stores.router,
         journal=stores.journal,
         room=stores.room,
