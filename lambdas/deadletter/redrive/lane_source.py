@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 
 from deadletter.contract import rule_lane
-from deadletter.message.queue import LetterStore, ReceivedLetter
+from deadletter.message.queue import ReceivedLetter
 from deadletter.pace.lane import LanePace
 from deadletter.redrive.draining import BatchPart
-from deadletter.redrive.journal import MAX_PLANS
+from deadletter.redrive.journal import MAX_PLANS, Slot
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot
 from deadletter.redrive.mover import Left
@@ -37,7 +37,6 @@ class LaneSource:
     """
 
     served = True
-    queue: LetterStore | None = None
 
     def __init__(
         self,
@@ -60,6 +59,8 @@ class LaneSource:
         self._in_passing = in_passing
         self._fifo = setup.pipeline.fifo
         self._room = self.store = setup.room
+        self._mover = setup.mover
+        self._known = known
         self._in_parallel = setup.in_parallel
         self._claim = LaneClaim(
             journal=setup.journal,
@@ -112,6 +113,9 @@ class LaneSource:
             self.is_done = True
             self.close()
 
+    def note_gone(self, copies: Iterable[str]) -> None:
+        self._known.note_gone(copies, from_room=True)
+
     def close(self) -> None:
         self._claim.close()
 
@@ -152,8 +156,8 @@ class LaneSource:
             if self._fifo:
                 letters = [each for each in letters if each.letter.group not in self._stopped]
 
-    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait]:
-        return {}
+    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait] | None:
+        return {} if self._fifo and letters else None
 
     def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
         redriven = sum(isinstance(order.decision, Redrive) for order in judged)
@@ -161,6 +165,9 @@ class LaneSource:
         self._redriven += redriven
         self._unused = self._permitted - redriven
         return judged
+
+    def move(self, orders: Sequence[Order], slot: Slot) -> Left:
+        return self._mover.move(orders, slot)
 
     def moved(self, letters: Sequence[ReceivedLetter], gone: Sequence[Order], left: Left) -> None:
         # A letter that was not confirmed may have been sent all the same.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ class QueueSource:
     ) -> None:
         self._in_hand = LettersInHand(received)
         self._run = run
-        self.store = self.queue = setup.dlq
+        self.store = setup.dlq
         self._main_arn = setup.main_arn
         self._fifo = setup.pipeline.fifo
         self._receiver = ChunkReceiver(
@@ -186,7 +186,9 @@ class QueueSource:
         """All at once: a chunk fits into a request. Even without one, some wait for their batch."""
         yield letters
 
-    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait]:
+    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait] | None:
+        if not self._fifo or not letters:
+            return None
         groups = {each.letter.group for each in letters if each.letter.group is not None}
         return self._room.waits(sorted(groups), letters[0].home)
 
@@ -202,10 +204,16 @@ class QueueSource:
     def _may_wait(self, order: Order) -> bool:
         return self._letters_come and not order.maybe_sent and order.copy not in self._on_record
 
+    def move(self, orders: Sequence[Order], slot: Slot) -> Left:
+        return self._mover.move(orders, slot, queue=self.store)
+
     def moved(self, letters: Sequence[ReceivedLetter], gone: Sequence[Order], left: Left) -> None:
         self._leave(left.stayed)
         self._keep_locked(left.unknown)
         self._redriven = sum(isinstance(order.decision, Redrive) for order in gone)
+
+    def note_gone(self, copies: Iterable[str]) -> None:
+        self._known.note_gone(copies)
 
     def close(self) -> None:
         self._slot.close()

@@ -506,7 +506,7 @@ class Redriver:
         def new_worker(received: Sequence[ReceivedLetter] = ()) -> Draining:
             queue = QueueSource(self._setup, run, len(queues), received, known=self._known)
             queues.append(queue)
-            of_queue.append(Draining(self._setup, queue, self._known, verdict_source))
+            of_queue.append(Draining(self._setup, queue, verdict_source))
             return of_queue[-1]
 
         for received in polls:
@@ -527,7 +527,7 @@ class Redriver:
             )
             for shard in openings.shards
         ]
-        of_room = [Draining(self._setup, lane, self._known, verdict_source) for lane in lanes]
+        of_room = [Draining(self._setup, lane, verdict_source) for lane in lanes]
         of_lane: dict[str, list[Draining]] = {}
         for lane, worker in zip(lanes, of_room, strict=True):
             of_lane.setdefault(lane.lane, []).append(worker)
