@@ -59,11 +59,15 @@ class Left:
     """The letters of a move that have no confirmation of another place.
 
     `stayed` were certainly not sent, and may be made visible again. `unknown` may have been
-    sent: each keeps its lock until this ends by itself.
+    sent: each keeps its lock until this ends by itself. Where letters are handed over without a
+    queue, those that were `tried` have failed and are where they were, and the receiver wants to be
+    left alone for `retry_after` seconds.
     """
 
     stayed: Sequence[ReceivedLetter] = ()
     unknown: Sequence[ReceivedLetter] = ()
+    tried: Sequence[ReceivedLetter] = ()
+    retry_after: float = 0.0
 
 
 class MovedCopies:

@@ -17,7 +17,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom, never
-from deadletter.replay.carried import CarriedLetters
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
@@ -87,9 +86,7 @@ class Delivering:
     def seconds(self) -> float:
         return self._consumer.timeout
 
-    def carry(
-        self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float
-    ) -> CarriedLetters:
+    def carry(self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float) -> Left:
         fates: dict[str, DirectFate] = {}
         retry_after = 0.0
         for batch in _batches(orders):
@@ -104,19 +101,16 @@ class Delivering:
         outcomes = {copy: _OUTCOMES[fate] for copy, fate in fates.items() if fate in _OUTCOMES}
         self._settle(orders, outcomes, slot, room)
         failed = [order for order in orders if fates[order.copy] is DirectFate.FAILED]
-        tried = {order.copy for order in failed if self._note_try(order, room)}
+        tried = [order for order in failed if self._note_try(order, room)]
         unknown = [order for order in orders if fates[order.copy] is DirectFate.UNKNOWN]
         slot.keep([order.copy for order in unknown])
         stayed = [
             order
             for order in orders
-            if fates[order.copy] is DirectFate.UNTRIED
-            or (order in failed and order.copy not in tried)
+            if fates[order.copy] is DirectFate.UNTRIED or (order in failed and order not in tried)
         ]
-        return CarriedLetters(
-            Left([order.received for order in stayed], [order.received for order in unknown]),
-            {**outcomes, **dict.fromkeys(tried, ReplayOutcome.OPEN)},
-            retry_after,
+        return Left(
+            *([each.received for each in part] for part in (stayed, unknown, tried)), retry_after
         )
 
     def _settle(

@@ -9,7 +9,6 @@ from deadletter.redrive.journal import ClaimLost, JournalUnavailable, Slot
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
-from deadletter.replay.carried import CarriedLetters
 from deadletter.replay.discarded import DiscardedLetter, discarded_name
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects
 from deadletter.replay.plan import ReplayPlan
@@ -44,9 +43,7 @@ class Discarding:
         self._clock = clock
         self._tally = tally
 
-    def carry(
-        self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float
-    ) -> CarriedLetters:
+    def carry(self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float) -> Left:
         exported = [order for order in orders if self._clock() < until and self._export(order)]
         outcomes = {order.copy: ReplayOutcome.DISCARDED for order in exported}
         confirmations = room.confirm(outcomes)
@@ -54,8 +51,7 @@ class Discarding:
         self._mark([order.copy for order in exported if order.copy in room.gone], slot)
         for order in exported:
             self._leave_index(order)
-        stayed = [order.received for order in orders if order not in exported]
-        return CarriedLetters(Left(stayed), outcomes)
+        return Left([order.received for order in orders if order not in exported])
 
     def _mark(self, gone: Sequence[str], slot: Slot) -> None:
         """Mark letters whose copies may still lie in their queue: else the schedule re-drives them.

@@ -19,7 +19,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.router_client import RouterClient
 from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.settling import SentBefore, Settling
-from deadletter.replay.carried import CarriedLetters
 from deadletter.replay.limiter import (
     GRANT_SECONDS,
     LOOK_SECONDS,
@@ -289,16 +288,17 @@ class RunMoves:
             until,
         )
         self._is_carrying = False
-        unknown = set(map(copy_of, carried.left.unknown))
-        stayed = set(map(copy_of, carried.left.stayed))
+        unknown = set(map(copy_of, carried.unknown))
+        stayed = set(map(copy_of, carried.stayed))
+        tried = set(map(copy_of, carried.tried))
         for letter in going:
             if letter.copy in self._room.gone:
-                self._after_move(work, letter, tickets[letter], carried.outcomes.get(letter.copy))
+                self._after_move(work, letter, self._room.expected(letter.copy))
             elif letter.copy in unknown:
                 # It may have been sent. No worker touches it until its intent has ended.
                 letter.maybe_sent = True
                 letter.look_at = expires + GRACE + 1.0
-            elif carried.outcomes.get(letter.copy) is ReplayOutcome.OPEN:
+            elif letter.copy in tried:
                 self._try_again(work, letter, carried.retry_after)
             elif letter.copy in stayed and carried.retry_after:
                 letter.look_at = self._clock() + carried.retry_after
@@ -316,27 +316,21 @@ class RunMoves:
         )
         work.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
 
-    def _carry(self, orders: Sequence[Order], slot: Slot, until: float) -> CarriedLetters:
+    def _carry(self, orders: Sequence[Order], slot: Slot, until: float) -> Left:
         carrier = self._setup.carrier
         direct = [order for order in orders if isinstance(order.decision, Redrive)]
         if carrier is None or self._plan.destination not in (DELIVER, DISCARD) or not direct:
-            return CarriedLetters(self._mover.move(orders, slot, lane=self._room))
+            return self._mover.move(orders, slot, lane=self._room)
         others = [order for order in orders if not isinstance(order.decision, Redrive)]
         moved = self._mover.move(others, slot, lane=self._room) if others else Left()
         carried = carrier.carry(direct, slot, self._room, until)
-        return CarriedLetters(
-            Left([*moved.stayed, *carried.left.stayed], [*moved.unknown, *carried.left.unknown]),
-            carried.outcomes,
-            carried.retry_after,
+        return replace(
+            carried,
+            stayed=[*moved.stayed, *carried.stayed],
+            unknown=[*moved.unknown, *carried.unknown],
         )
 
-    def _after_move(
-        self,
-        work: ShardWork,
-        letter: RunLetter,
-        ticket: Ticket,
-        outcome: ReplayOutcome | None = None,
-    ) -> None:
+    def _after_move(self, work: ShardWork, letter: RunLetter, ticket: Ticket) -> None:
         """Note where a letter stands that has left, or is about to."""
         if letter.copy not in self._room.gone:
             # It has left, and its item has not: the next try finds the confirmation.
@@ -344,14 +338,10 @@ class RunMoves:
             return
         letter.bound = None
         letter.ticket = ticket
-        if outcome is not None and outcome is not ReplayOutcome.SENT:
-            self.sent += 1
-            self._standings.end(work, letter, outcome)
-        elif ticket.fate is ReplayOutcome.SENT:
-            self.sent += 1
+        self.sent += ticket.fate not in OUTSIDE
+        if ticket.fate is ReplayOutcome.SENT:
             self._standings.await_outcome(work, letter, ticket)
         else:
-            self.sent += ticket.fate is ReplayOutcome.DELIVERED
             self._standings.end(work, letter, ticket.fate)
 
     def _verdicts(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Verdict]:
