@@ -277,10 +277,10 @@ def _() -> Iterator[None]:
 @run_bug("the next letter of a key does not wait for the outcome")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def await_outcome(self: Any, work: Any, letter: Any, ticket: Any) -> None:
-            original(self, work, letter, ticket)
-            if letter.name.key in work.lineup._open:
-                work.lineup._follow(letter.name.key)
+        def await_outcome(self: Any, letter: Any, ticket: Any) -> None:
+            original(self, letter, ticket)
+            if letter.name.key in self.lineup._open:
+                self.lineup._follow(letter.name.key)
 
         return await_outcome
 

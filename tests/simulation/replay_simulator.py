@@ -39,12 +39,12 @@ from deadletter.replay import (
     leaving,
     lineup,
     manifest,
-    moving,
     names,
     originals,
     progress,
     reconcile,
     repeating,
+    run_source,
 )
 from deadletter.replay import worker as replay_worker
 from deadletter.replay.care import needs_execution
@@ -893,7 +893,7 @@ def smaller_run() -> Iterator[None]:
         stack.enter_context(patch.object(originals, "MOST_LETTERS", PART))
         stack.enter_context(patch.object(repeating, "TOGETHER", 1))
         # A worker that waits looks at its run each second: a proof has no use for so many looks.
-        for module in (replay_worker, moving):
+        for module in (replay_worker, run_source):
             stack.enter_context(patch.object(module, "LOOK_SECONDS", 5.0))
         yield
 

@@ -14,8 +14,8 @@ from deadletter.replay import (
     discarding,
     leaving,
     limiter,
-    moving,
     run_room,
+    run_source,
     standing,
 )
 from deadletter.replay.ticket import OUTSIDE
@@ -86,13 +86,16 @@ def _() -> Iterator[None]:
 
 @worker_bug("a grant is used late")
 def _() -> Iterator[None]:
-    with patch.object(limiter, "GRANT_SECONDS", 60.0), patch.object(moving, "GRANT_SECONDS", 60.0):
+    with (
+        patch.object(limiter, "GRANT_SECONDS", 60.0),
+        patch.object(run_source, "GRANT_SECONDS", 60.0),
+    ):
         yield
 
 
 @worker_bug("the locks of a grant end with its intent")
 def _() -> Iterator[None]:
-    with patch.object(moving, "_locked_until", lambda order, end: order):
+    with patch.object(run_source, "_locked_until", lambda order, end: order):
         yield
 
 
@@ -140,7 +143,7 @@ def _() -> Iterator[None]:
 
         return within
 
-    with replaced(moving, "within", make):
+    with replaced(run_source, "within", make):
         yield
 
 
