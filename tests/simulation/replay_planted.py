@@ -172,12 +172,12 @@ def _() -> Iterator[None]:
 @run_bug("an abort parks what was sent and has no ticket yet")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def sent(self: Any, letters: Any, tickets: Any, intents: Any) -> set[str]:
-            return {copy for copy in original(self, letters, tickets, intents) if copy in tickets}
+        def was_sent(self: Any, record: Any, ticket: Any) -> bool:
+            return ticket is not None and bool(original(self, record, ticket))
 
-        return sent
+        return was_sent
 
-    with replaced(leaving.RunLeaving, "_sent", make):
+    with replaced(leaving.LeavingSource, "_was_sent", make):
         yield
 
 

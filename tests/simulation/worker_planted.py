@@ -168,16 +168,13 @@ def _() -> Iterator[None]:
 @worker_bug("an abort moves on what has reached the parking queue")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def sent(self: Any, letters: Any, tickets: Any, intents: Any) -> set[str]:
-            return {
-                copy
-                for copy in original(self, letters, tickets, intents)
-                if copy not in tickets or tickets[copy].fate not in OUTSIDE
-            }
+        def was_sent(self: Any, record: Any, ticket: Any) -> bool:
+            lets_go = ticket is not None and ticket.fate in OUTSIDE
+            return not lets_go and bool(original(self, record, ticket))
 
-        return sent
+        return was_sent
 
-    with replaced(leaving.RunLeaving, "_sent", make):
+    with replaced(leaving.LeavingSource, "_was_sent", make):
         yield
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from deadletter.contract import run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
+from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import LaneStore, RoomUnavailable
+from deadletter.redrive.waiting_room import LaneStore, RoomUnavailable, WaitingRoomEntry
 from deadletter.replay.ticket import (
     OUTSIDE,
     ReplayOutcome,
@@ -18,6 +20,44 @@ from deadletter.replay.ticket import (
     TicketsUnavailable,
     confirmation_by,
 )
+
+
+class RunShard:
+    """One shard of a run's lane as a source of letters: what is the same whatever becomes of them.
+
+    Subclasses set `_claimed` while they have letters in hand.
+    """
+
+    served = True
+    admitted: str | None = None
+    rests_until = 0.0
+
+    def __init__(self, run: str, shard: int, claim: LaneClaim, store: RunRoom) -> None:
+        self.lane = run_lane(run)
+        self.shard = shard
+        self.store = store
+        self._claim = claim
+        self._claimed: ClaimedLetters | None = None
+
+    def entry(self, copy: str, place: str) -> WaitingRoomEntry:
+        return WaitingRoomEntry(copy, place, self.lane, self.shard, 0.0)
+
+    def requests(self, letters: Sequence[ReceivedLetter]) -> Iterator[Sequence[ReceivedLetter]]:
+        if letters:
+            yield letters
+
+    def waits(self, letters: Sequence[ReceivedLetter]) -> None:
+        """The manifest has the order of keys: of one key, one letter is in hand."""
+
+    def note_gone(self, copies: Iterable[str]) -> None:
+        """The journal is swept by runs of the schedule: they see the lane empty."""
+
+    def _hold(self) -> None:
+        if self._claimed is not None:
+            self._claim.hold(self._claimed)
+
+    def close(self) -> None:
+        self._claim.close()
 
 
 class RunRoom:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ from deadletter.replay.outcomes import ended, trails
 from deadletter.replay.plan import DELIVER, DISCARD
 from deadletter.replay.plan_limits import Fates, is_own_circuit, is_send, within
 from deadletter.replay.run import RunState
-from deadletter.replay.run_room import RunRoom, copy_of
+from deadletter.replay.run_room import RunRoom, RunShard, copy_of
 from deadletter.replay.standing import LONGEST_LOOK, Standings
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -44,17 +44,13 @@ MOST_MISSES = 5
 """Moves of a letter that came to nothing, after which the worker leaves it to the next one."""
 
 
-class RunSource:
+class RunSource(RunShard):
     """One shard while a worker has it; it judges its letters too, by the router and the run's plan.
 
     `sent` counts what it sent, delivered or discarded. So many `further` letters of other shards
     are ready: grants are taken for them as well. Another worker has the shard at least until
     `busy_until` (epoch seconds). Raises SendingEnded, and the errors of the stores.
     """
-
-    served = True
-    admitted: str | None = None
-    rests_until = 0.0
 
     def __init__(
         self,
@@ -64,12 +60,11 @@ class RunSource:
         room: RunRoom,
         limiter: RunLimiter,
     ) -> None:
+        super().__init__(setup.run.id, standings.progress.shard, claim, room)
         self.sent = self.further = 0
         self.busy_until = 0.0
-        self.store = room
         self.standings = standings
         self._setup = setup
-        self._claim = claim
         self._limiter = limiter
         self._plan = setup.plan
         self._clock = setup.clock
@@ -77,7 +72,6 @@ class RunSource:
         self._router = RouterClient(router=setup.router, tally=setup.tally)
         # Of the present batch.
         self._letters: dict[str, RunLetter] = {}
-        self._claimed: ClaimedLetters | None = None
         self._sent: Sequence[SentBefore] = ()
         self._going: Sequence[RunLetter] = ()
         self._until = 0.0
@@ -125,13 +119,6 @@ class RunSource:
             raise
         self._hold()
 
-    def _hold(self) -> None:
-        if self._claimed is not None:
-            self._claim.hold(self._claimed)
-
-    def close(self) -> None:
-        self._claim.close()
-
     def parts(self) -> Iterator[BatchPart]:
         """One part: the letters whose items are in the lane, and that no other worker may send."""
         letters = list(self._letters.values())
@@ -174,7 +161,7 @@ class RunSource:
         self, letters: Sequence[RunLetter], expires: float
     ) -> dict[RunLetter, ReceivedLetter]:
         """The items of these letters that are still in the run's lane."""
-        entries = [self.standings.entry(each.copy, each.place) for each in letters]
+        entries = [self.entry(each.copy, each.place) for each in letters]
         contents = self._setup.room.read(entries, expires + LAST_SEND)
         by_copy = {copy_of(received): received for received in contents.letters}
         absent = [letter for letter in letters if letter.copy not in by_copy]
@@ -238,7 +225,7 @@ class RunSource:
             run=self._setup.run.id,
             origin=letter.origin,
             copy=letter.copy,
-            shard=self.standings.progress.shard,
+            shard=self.shard,
             position=letter.position,
             attempt=attempt,
             at=self._clock(),
@@ -341,9 +328,6 @@ class RunSource:
         letter.look_at = self._clock() + LONGEST_LOOK
         return self._clock() < sent_until + self._plan.outcome_timeout
 
-    def waits(self, letters: Sequence[ReceivedLetter]) -> None:
-        """One letter of an ordering key is in hand: none waits behind another."""
-
     def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
         """What the grant covers, and what leaves the run in another way: tickets say so first."""
         assert self._claimed is not None, "letters move under a claim"
@@ -443,9 +427,6 @@ class RunSource:
             self.standings.await_outcome(letter, ticket)
         else:
             self.standings.end(letter, ticket.fate)
-
-    def note_gone(self, copies: Iterable[str]) -> None:
-        """The journal is swept by runs of the schedule: they see the lane empty."""
 
 
 def _locked_until(order: Order, end: float) -> Order:

@@ -207,7 +207,7 @@ class ReplayWorker:
             self._setup.wait(min(max(pause, SHORTEST_WAIT), LOOK_SECONDS, left))
             return
         source.further = self._ready_beside(source)
-        self._drains[source.standings.progress.shard].take_batch(MOST_GRANTED)
+        self._drains[source.shard].take_batch(MOST_GRANTED)
         self._turn += 1
 
     def _check(self, now: float) -> None:
