@@ -27,15 +27,14 @@ from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, never
-from deadletter.replay.carried import DirectCarrier
+from deadletter.replay.carriers import DirectCarrier
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
-from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
+from deadletter.replay.manifest import Manifest, ManifestIndex, ShardProgress, part_name
 from deadletter.replay.names import PART, Name, key_hash, to_lines
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import ShardProgress
 from deadletter.replay.reconcile import ReconcileSetup, RunSum, reconcile
 from deadletter.replay.run import ReplayRun, RunState, aborted
-from deadletter.replay.shard_work import claim_of_run
+from deadletter.replay.run_lane import claim_of_run
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup, WorkReport

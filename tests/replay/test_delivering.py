@@ -30,8 +30,7 @@ from deadletter.redrive.journal import (
 from deadletter.redrive.journal import Plan as JournalPlan
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
-from deadletter.replay.discarding import Discarding
+from deadletter.replay.carriers import Delivering, DirectAnswer, DirectFate, Discarding
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
@@ -154,7 +153,7 @@ def test_no_invocation_begins_too_late_or_in_a_pause_behind_another(
 @contextmanager
 def of_a_hundred_bytes_each(most: int) -> Iterator[None]:
     """Letters of 100 bytes, and invocations that take so many bytes."""
-    module = "deadletter.replay.delivering"
+    module = "deadletter.replay.carriers"
     with patch(f"{module}.request_bytes", return_value=100), patch(f"{module}.MAX_REQUEST", most):
         yield
 

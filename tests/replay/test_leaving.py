@@ -18,11 +18,10 @@ from deadletter.redrive.journal import OUT_OF_ROOM, Plan, Slot, key_of
 from deadletter.redrive.lane_claim import lane_slot
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, RoomUnavailable
-from deadletter.replay.discarded import discarded_name
 from deadletter.replay.names import PART
-from deadletter.replay.objects import ObjectsUnavailable
+from deadletter.replay.objects import ObjectsUnavailable, discarded_name
 from deadletter.replay.plan import DISCARD, ReplayPlan
-from deadletter.replay.shard_work import CLAIM_SECONDS
+from deadletter.replay.run_lane import CLAIM_SECONDS
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.routing.router import RouterAnswer, RouterUnavailable
 from deadletter.signals.figures import Figure

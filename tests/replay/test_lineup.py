@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deadletter.replay.lineup import PartCache, RunLetter, RunStage, ShardLineup
+from deadletter.replay.manifest import PartStatus, ShardProgress
 from deadletter.replay.names import PART, Name, key_hash
-from deadletter.replay.progress import PartStatus, ShardProgress
 from deadletter.replay.ticket import ReplayOutcome
 
 

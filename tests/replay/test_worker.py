@@ -21,13 +21,13 @@ from deadletter.outage.health import believed
 from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
-from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
+from deadletter.replay.carriers import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS, MOST_GRANTED
-from deadletter.replay.outcomes import MOST_TRIES, room_place
+from deadletter.replay.lineup import MOST_TRIES, room_place
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.plan_limits import Fates, PlannedMove, within
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable, aborted, held, resumed
-from deadletter.replay.run_room import RunRoom
+from deadletter.replay.run_lane import RunRoom
 from deadletter.replay.run_source import ASIDE_SECONDS
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.routing.decision import Hold, Park, Redrive

@@ -20,16 +20,16 @@ from deadletter.contract import Partition
 from deadletter.outage import health
 from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.replay import (
+    bringing_back,
     freeze,
     leaving,
     limiter,
-    originals,
-    outcomes,
-    repeating,
-    run_room,
+    lineup,
+    run_lane,
     snapshot,
     standing,
 )
+from deadletter.replay import objects as run_objects
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing import direct_router, judgement
@@ -297,13 +297,13 @@ def _() -> Iterator[None]:
 
         return delete
 
-    with replaced(run_room.RunRoom, "delete", make):
+    with replaced(run_lane.RunRoom, "delete", make):
         yield
 
 
 @run_bug("what was sent counts as recovered")
 def _() -> Iterator[None]:
-    with patch.object(outcomes, "_by_ledger", lambda row, ticket: ReplayOutcome.RECOVERED):
+    with patch.object(lineup, "_by_ledger", lambda row, ticket: ReplayOutcome.RECOVERED):
         yield
 
 
@@ -334,7 +334,7 @@ def _() -> Iterator[None]:
         return first
 
     with (
-        replaced(originals.OriginalsOfBatch, "flush", flush),
+        replaced(run_objects.OriginalsOfBatch, "flush", flush),
         replaced(objects.S3RunObjects, "put", put),
     ):
         yield
@@ -343,13 +343,15 @@ def _() -> Iterator[None]:
 @run_bug("a letter that is made has another id each time")
 def _() -> Iterator[None]:
     numbers = itertools.count()
-    with patch.object(repeating, "restored_copy", lambda run, copy: f"{copy[:30]}{next(numbers)}"):
+    with patch.object(
+        bringing_back, "restored_copy", lambda run, copy: f"{copy[:30]}{next(numbers)}"
+    ):
         yield
 
 
 @run_bug("a letter that is made begins its lives anew")
 def _() -> Iterator[None]:
-    with patch.object(repeating, "_last", lambda row: 0):
+    with patch.object(bringing_back, "_last", lambda row: 0):
         yield
 
 
@@ -365,7 +367,7 @@ def _() -> Iterator[None]:
 
         return make_letters
 
-    with replaced(repeating.Repeating, "_make", make):
+    with replaced(bringing_back.Repeating, "_make", make):
         yield
 
 

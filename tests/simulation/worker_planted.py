@@ -9,15 +9,7 @@ from unittest.mock import patch
 
 from deadletter.redrive import lane_claim, sending
 from deadletter.redrive.journal import GRACE, Slot
-from deadletter.replay import (
-    delivering,
-    discarding,
-    leaving,
-    limiter,
-    run_room,
-    run_source,
-    standing,
-)
+from deadletter.replay import carriers, leaving, limiter, run_lane, run_source, standing
 from deadletter.replay.ticket import OUTSIDE
 from tests.simulation.planting import Bugs, replaced
 from tests.simulation.replay_planted import PACE_BUGS, RUN_BUGS
@@ -107,7 +99,7 @@ def _() -> Iterator[None]:
 
         return carry
 
-    with replaced(delivering.Delivering, "carry", make):
+    with replaced(carriers.Delivering, "carry", make):
         yield
 
 
@@ -119,7 +111,7 @@ def _() -> Iterator[None]:
 
         return carry
 
-    with replaced(discarding.Discarding, "carry", make):
+    with replaced(carriers.Discarding, "carry", make):
         yield
 
 
@@ -155,13 +147,13 @@ def _() -> Iterator[None]:
 
 @worker_bug("a direct delivery that fails uses no try")
 def _() -> Iterator[None]:
-    with patch.object(delivering.Delivering, "_note_try", lambda self, order, room: True):
+    with patch.object(carriers.Delivering, "_note_try", lambda self, order, room: True):
         yield
 
 
 @worker_bug("a letter is discarded without its export")
 def _() -> Iterator[None]:
-    with patch.object(discarding.Discarding, "_export", lambda self, order: True):
+    with patch.object(carriers.Discarding, "_export", lambda self, order: True):
         yield
 
 
@@ -180,5 +172,5 @@ def _() -> Iterator[None]:
 
 @worker_bug("a paused worker discards what an abort has parked")
 def _() -> Iterator[None]:
-    with patch.object(run_room.RunRoom, "_left_before", lambda self, letters: set()):
+    with patch.object(run_lane.RunRoom, "_left_before", lambda self, letters: set()):
         yield

@@ -28,9 +28,7 @@ from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import never
-from deadletter.replay.approval import RunApproval
-from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
-from deadletter.replay.discarding import Discarding
+from deadletter.replay.carriers import Delivering, DirectAnswer, DirectFate, Discarding
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (
@@ -44,10 +42,10 @@ from deadletter.replay.machine import (
 )
 from deadletter.replay.manifest import ManifestIndex
 from deadletter.replay.names import Name, key_hash
-from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
+from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan, RunApproval
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
-from deadletter.replay.shard_work import claim_of_run
+from deadletter.replay.run_lane import claim_of_run
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup

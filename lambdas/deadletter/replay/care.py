@@ -6,9 +6,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from deadletter.replay.announcing import RunAnnouncer, is_untold
 from deadletter.replay.judge import BY
-from deadletter.replay.machine import ReplayExecutions, restarted
+from deadletter.replay.machine import ReplayExecutions, RunAnnouncer, is_untold, restarted
 from deadletter.replay.run import (
     SENDING,
     ReplayRun,

@@ -9,7 +9,7 @@ made it into the manifest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
@@ -40,16 +40,13 @@ from deadletter.redrive.waiting_room import (
     WaitingRoomEntry,
     never,
 )
-from deadletter.replay.discarded import discarded_name
-from deadletter.replay.lineup import RunLetter
-from deadletter.replay.manifest import ManifestIndex, ManifestParts
+from deadletter.replay.lineup import RunLetter, learned, room_place, trails
+from deadletter.replay.manifest import ManifestIndex, ManifestParts, ShardProgress, Statuses, save
 from deadletter.replay.names import PART
-from deadletter.replay.objects import ObjectsUnavailable, RunObjects
-from deadletter.replay.outcomes import learned, room_place, trails
+from deadletter.replay.objects import ObjectsUnavailable, RunObjects, discarded_name
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import ShardProgress, Statuses, save
 from deadletter.replay.run import ReplayRun
-from deadletter.replay.run_room import RunRoom, RunShard, copy_of
+from deadletter.replay.run_lane import RunRoom, RunShard, copy_of
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
 from deadletter.routing.decision import DUE, Hold
 from deadletter.routing.router import Router, RouterUnavailable, Verdict
@@ -150,7 +147,7 @@ class LeavingSource(RunShard):
         self._going: set[str] = set()
         self._settled: set[str] = set()
 
-    def _batches(self) -> Iterator[Sequence[WaitingRoomEntry]]:
+    def _batches(self) -> Generator[Sequence[WaitingRoomEntry], None, None]:
         index = self._setup.index
         if index is not None and index.shards[self.shard]:
             yield from self._named(index.shards[self.shard])
@@ -313,14 +310,10 @@ class LeavingSource(RunShard):
         if setup.run.leave_to == TO_SCHEDULE:
             hold = Hold(DUE, now + setup.pipeline.policy.backoff.delay(1, setup.random), because)
             return Verdict(copy, hold, left_stamp(stamp, "HOLD", None, because, now))
-        reason = str(self._reason_before(stamp) or Reason.RUN_ABORTED)
+        is_known = setup.plan.is_release and stamp.reason in set(Reason)
+        reason = stamp.reason if is_known else str(Reason.RUN_ABORTED)
         hold = Hold(PARKED_LANE, never(received.letter), because)
         return Verdict(copy, hold, left_stamp(stamp, "PARK", reason, because, now))
-
-    def _reason_before(self, stamp: Stamp) -> Reason | None:
-        """The reason for which a letter was parked that a person releases; None if not known."""
-        is_known = self._setup.plan.is_release and stamp.reason in set(Reason)
-        return Reason(stamp.reason) if is_known else None
 
     def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
         """Those whose ticket says LEFT, which it does before they move, and that have no export."""

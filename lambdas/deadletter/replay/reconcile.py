@@ -17,13 +17,11 @@ from typing import Any
 from deadletter.contract import MINUTE, run_lane
 from deadletter.failure.ledger import Ledger
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, WaitingRoomEntry
-from deadletter.replay.lineup import RunLetter
-from deadletter.replay.manifest import ManifestIndex, ManifestParts
+from deadletter.replay.lineup import RunLetter, Trail, learned, room_place, trails
+from deadletter.replay.manifest import ManifestIndex, ManifestParts, ShardProgress, Statuses, save
 from deadletter.replay.names import PART, Name
 from deadletter.replay.objects import RunObjects
-from deadletter.replay.outcomes import Trail, learned, room_place, trails
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import ShardProgress, Statuses, save
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, Ticket, Tickets
 

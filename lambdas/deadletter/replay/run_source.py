@@ -25,12 +25,11 @@ from deadletter.replay.limiter import (
     SendingEnded,
     most_letters,
 )
-from deadletter.replay.lineup import RunLetter, RunStage
-from deadletter.replay.outcomes import ended, trails
+from deadletter.replay.lineup import RunLetter, RunStage, ended, trails
 from deadletter.replay.plan import DELIVER, DISCARD
 from deadletter.replay.plan_limits import Fates, is_own_circuit, is_send, within
 from deadletter.replay.run import RunState
-from deadletter.replay.run_room import RunRoom, RunShard, copy_of
+from deadletter.replay.run_lane import RunRoom, RunShard, copy_of
 from deadletter.replay.standing import LONGEST_LOOK, Standings
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup

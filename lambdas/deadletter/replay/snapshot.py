@@ -23,8 +23,7 @@ from deadletter.redrive.rescue import RescueVerdicts
 from deadletter.redrive.router_client import RouterClient, VerdictSource
 from deadletter.redrive.run_limits import RunStopped
 from deadletter.redrive.waiting_room import never
-from deadletter.replay.counted import CountedOrigins
-from deadletter.replay.names import Name, key_hash, to_lines
+from deadletter.replay.names import CountedOrigins, Name, key_hash, to_lines
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects
 from deadletter.replay.plan import ReplayPlan
 from deadletter.routing.decision import DUE, Hold, Redrive

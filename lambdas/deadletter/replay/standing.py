@@ -13,11 +13,18 @@ from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import WaitingRoomEntry
 from deadletter.replay.judge import FAILED
 from deadletter.replay.limiter import RunLimiter
-from deadletter.replay.lineup import RunLetter, RunStage, ShardLineup
-from deadletter.replay.outcomes import Trail, learned, room_place, trails
+from deadletter.replay.lineup import (
+    RunLetter,
+    RunStage,
+    ShardLineup,
+    Trail,
+    learned,
+    room_place,
+    trails,
+)
+from deadletter.replay.manifest import ShardProgress
 from deadletter.replay.plan import KeyPolicy
-from deadletter.replay.progress import ShardProgress
-from deadletter.replay.run_room import RunRoom, copy_of
+from deadletter.replay.run_lane import RunRoom, copy_of
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
 

@@ -22,15 +22,13 @@ from deadletter.replay.limiter import (
     SendingEnded,
     why_not,
 )
-from deadletter.replay.lineup import RunLetter, RunStage, ShardLineup
+from deadletter.replay.lineup import RunLetter, RunStage, ShardLineup, room_place
+from deadletter.replay.manifest import ShardProgress, StatusUnavailable, save
 from deadletter.replay.objects import ObjectsUnavailable
-from deadletter.replay.outcomes import room_place
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE
-from deadletter.replay.progress import ShardProgress, StatusUnavailable, save
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable
-from deadletter.replay.run_room import RunRoom
+from deadletter.replay.run_lane import CLAIM_SECONDS, RunRoom, claim_of_run
 from deadletter.replay.run_source import RunSource
-from deadletter.replay.shard_work import CLAIM_SECONDS, claim_of_run
 from deadletter.replay.standing import Standings
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, TicketsUnavailable
 from deadletter.replay.worker_setup import ReplayWorkerSetup, WorkReport

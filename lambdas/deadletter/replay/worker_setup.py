@@ -14,11 +14,10 @@ from deadletter.redrive.journal import Journal
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import WaitingRoom
-from deadletter.replay.carried import DirectCarrier
+from deadletter.replay.carriers import DirectCarrier
 from deadletter.replay.limiter import Bids
-from deadletter.replay.manifest import ManifestParts
+from deadletter.replay.manifest import ManifestParts, Statuses
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import Statuses
 from deadletter.replay.run import ReplayRun, ReplayRuns
 from deadletter.replay.ticket import Tickets
 from deadletter.routing.router import Router

@@ -24,10 +24,8 @@ from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.report import Tally
-from deadletter.replay.carried import DirectCarrier
-from deadletter.replay.counted import CountedOrigins
-from deadletter.replay.delivering import Delivering
-from deadletter.replay.discarding import Discarding
+from deadletter.replay.bringing_back import Repeating, Restoring
+from deadletter.replay.carriers import Delivering, DirectCarrier, Discarding
 from deadletter.replay.forgetting import ForgetSetup, forget
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.judge import RunEvidence
@@ -41,12 +39,11 @@ from deadletter.replay.machine import (
     Taken,
 )
 from deadletter.replay.manifest import Manifest, ManifestIndex
+from deadletter.replay.names import CountedOrigins
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan, belongs_to
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
-from deadletter.replay.repeating import Repeating
-from deadletter.replay.restoring import Restoring
 from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable
-from deadletter.replay.shard_work import claim_of_run
+from deadletter.replay.run_lane import claim_of_run
 from deadletter.replay.snapshot import Snapshot
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -447,7 +444,7 @@ class _Parts:
     def _find(self, run: ReplayRun, plan: ReplayPlan) -> Callable[[float], set[str] | None]:
         """Finds letters by their key in what runs have kept."""
         # Few runs forget by a key: a cold start of the others does without.
-        from deadletter.replay.key_search import KeySearch
+        from deadletter.replay.forgetting import KeySearch
 
         stores = self.stores
         return KeySearch(

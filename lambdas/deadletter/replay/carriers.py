@@ -1,4 +1,4 @@
-"""Hands letters of a run to the consumer function, and learns what became of each at once."""
+"""Carry letters of a run where no queue is: to the consumer function, or out of the world."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from deadletter.contract import run_lane
+from deadletter.failure.ledger import Records, RecordsUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.queue import MAX_BATCH
@@ -17,10 +18,33 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom, never
-from deadletter.replay.run_room import RunRoom
+from deadletter.replay.objects import (
+    DiscardedLetter,
+    ObjectsUnavailable,
+    RunObjects,
+    discarded_name,
+)
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run_lane import RunRoom
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
 from deadletter.signals.figures import Count
+
+
+class DirectCarrier(Protocol):
+    """Takes letters to a place that is no queue: to the consumer function, or out of the world."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that carrying may take: so much longer an intent of its worker stands."""
+
+    def carry(self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float) -> Left:
+        """Carry letters, as `Mover.move` does: mark what is confirmed, then delete it.
+
+        `room` puts the tickets first, with the outcomes that the carrier was told. A letter that
+        was tried and failed has the stamp of the try. Nothing is begun after `until` (epoch
+        seconds).
+        """
 
 
 class DirectFate(StrEnum):
@@ -110,7 +134,10 @@ class Delivering:
             if fates[order.copy] is DirectFate.UNTRIED or (order in failed and order not in tried)
         ]
         return Left(
-            *([each.received for each in part] for part in (stayed, unknown, tried)), retry_after
+            [order.received for order in stayed],
+            [order.received for order in unknown],
+            [order.received for order in tried],
+            retry_after,
         )
 
     def _settle(
@@ -173,3 +200,82 @@ def _batches(orders: Sequence[Order]) -> Iterator[list[Order]]:
         size += letter
     if batch:
         yield batch
+
+
+LONGEST_EXPORT = 30.0
+"""Seconds that the exports of one batch may take."""
+
+
+class Discarding:
+    """A carrier out of the world: export, ticket, delete, and a mark for a copy left in a queue.
+
+    The export says who threw the letter away, and why. If the plan keeps no export, nothing stays.
+    """
+
+    seconds = LONGEST_EXPORT
+
+    def __init__(
+        self,
+        *,
+        objects: RunObjects,
+        plan: ReplayPlan,
+        records: Records,
+        clock: Callable[[], float],
+        tally: Tally,
+    ) -> None:
+        self._objects = objects
+        self._plan = plan
+        self._records = records
+        self._clock = clock
+        self._tally = tally
+
+    def carry(self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float) -> Left:
+        exported = [order for order in orders if self._clock() < until and self._export(order)]
+        outcomes = {order.copy: ReplayOutcome.DISCARDED for order in exported}
+        confirmations = room.confirm(outcomes)
+        room.delete([(order.received, confirmations[order.copy]) for order in exported])
+        self._mark([order.copy for order in exported if order.copy in room.gone], slot)
+        for order in exported:
+            self._leave_index(order)
+        return Left([order.received for order in orders if order not in exported])
+
+    def _mark(self, gone: Sequence[str], slot: Slot) -> None:
+        """Mark letters whose copies may still lie in their queue: else the schedule re-drives them.
+
+        Only now: until its ticket stands, an abort may have been faster, and has the letter.
+        """
+        kept = [copy for copy in gone if slot.keeps(copy)]
+        if not kept:
+            return
+        try:
+            slot.mark(kept)
+        except (JournalUnavailable, ClaimLost):
+            self._tally.count(Count.JOURNAL_UNAVAILABLE)
+
+    def _leave_index(self, order: Order) -> None:
+        """Let `dlq groups` forget the letter, which is gone whether or not this is written."""
+        try:
+            self._records.leave_index(order.stamp.origin)
+        except RecordsUnavailable as error:
+            self._tally.note_trouble(str(error))
+
+    def _export(self, order: Order) -> bool:
+        """Store the whole letter; returns whether it may be deleted."""
+        plan = self._plan
+        if not plan.keep_export:
+            return True
+        received = order.received
+        copy = DiscardedLetter(
+            letter=received.letter,
+            home=received.home,
+            stamp=order.stamp,
+            at=int(self._clock()),
+            by=plan.who,
+            because=plan.why,
+        )
+        try:
+            self._objects.put(discarded_name(order.copy), copy.to_bytes())
+        except ObjectsUnavailable as error:
+            self._tally.note_trouble(str(error))
+            return False
+        return True

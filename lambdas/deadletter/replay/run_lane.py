@@ -1,14 +1,16 @@
-"""The lane of a run: no item leaves it before its ticket stands."""
+"""The lane of a run: a worker claims a shard of it, and no item leaves before its ticket stands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from deadletter.contract import run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
-from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim
+from deadletter.redrive.journal import Journal
+from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot, numbered
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import LaneStore, RoomUnavailable, WaitingRoomEntry
@@ -166,3 +168,29 @@ class RunRoom:
 def copy_of(received: ReceivedLetter) -> str:
     """The id of the copy that lies in the room."""
     return received.letter.message_id
+
+
+CLAIM_SECONDS = 15.0
+"""Seconds from an intent of a run to its end: nothing is sent under it later. A worker that is
+killed keeps its shard from others for so long, and GRACE more."""
+
+
+def claim_of_run(
+    run: str,
+    shard: int,
+    *,
+    journal: Journal,
+    known: KnownIntents,
+    owner: str,
+    clock: Callable[[], float],
+    seconds: float = CLAIM_SECONDS,
+) -> LaneClaim:
+    """The claim of worker `owner` on a shard of a run's lane; an intent stands for `seconds`."""
+    return LaneClaim(
+        journal=journal,
+        known=known,
+        name=lane_slot(run_lane(run), shard),
+        owner=numbered(owner),
+        clock=clock,
+        ends=lambda: clock() + seconds,
+    )
