@@ -146,14 +146,8 @@ class Mover:
         Returns those without a confirmation of another place. Letters stay on which a rule with
         `max_matches` may act no more.
         """
-
-        def move(granted: Sequence[Order]) -> Left:
-            if queue is not None:
-                return self._move_from_queue(queue, granted, slot)
-            return self._move_from_lane(self._room if lane is None else lane, granted, slot)
-
         if all(order.limit is None for order in orders):
-            return move(orders)
+            return self._move(orders, slot, queue, lane)
         try:
             claimed = self._match_counts.claim(orders)
         except RecordsUnavailable as error:
@@ -162,7 +156,7 @@ class Mover:
         granted = without_limit(orders, claimed)
         if self._fifo:
             granted = unbroken(orders, granted)
-        left = move(granted)
+        left = self._move(granted, slot, queue, lane)
         going = {order.copy for order in granted}
         refused = [order for order in orders if order.copy not in going]
         self._tally.count_futile(len(refused))
@@ -174,13 +168,26 @@ class Mover:
             self._note_uncounted(error)
         return Left(stayed, left.unknown)
 
-    def _move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
-        """What is sent comes before what goes into the waiting room, each under an intent of its
-        own: bodies may take long to store, and no send may wait for its mark meanwhile.
+    def _move(
+        self,
+        orders: Sequence[Order],
+        slot: Slot,
+        queue: LetterStore | None,
+        lane: LaneStore | None,
+    ) -> Left:
+        """Out of a queue, what is sent comes before what goes into the waiting room, each under an
+        intent of its own: bodies may take long to store, and no send may wait for its mark
+        meanwhile.
         """
         movable = self._movable(orders)
         sends = Moves([order for order in movable if not _is_hold(order)])
         holds = Moves([order for order in movable if _is_hold(order)])
+        if queue is None:
+            room = self._room if lane is None else lane
+            self._send(room, sends, slot, at_once=DELETED_AT_ONCE)
+            self._tally.count_possible_duplicates(holds.pending)
+            self._in_parallel([partial(self._postpone, order, room) for order in holds.pending])
+            return self._left(orders, sends)
         if sends.pending and not self._intend(sends.pending, slot):
             self._count_untried(holds.pending)
             return self._left(orders)
@@ -190,15 +197,6 @@ class Mover:
             holds.pending = [order for order in holds.pending if order.group not in unsettled]
         self._hold(queue, holds, slot)
         return self._left(orders, sends, holds)
-
-    def _move_from_lane(self, lane: LaneStore, orders: Sequence[Order], slot: Slot) -> Left:
-        movable = self._movable(orders)
-        sends = Moves([order for order in movable if not _is_hold(order)])
-        self._send(lane, sends, slot, at_once=DELETED_AT_ONCE)
-        holds = [order for order in movable if _is_hold(order)]
-        self._tally.count_possible_duplicates(holds)
-        self._in_parallel([partial(self._postpone, order, lane) for order in holds])
-        return self._left(orders, sends)
 
     @contextmanager
     def counts_gathered(self) -> Iterator[None]:
@@ -383,14 +381,15 @@ class Mover:
         Returns whether the mark is written, and the copies that may still be in their place.
         """
         moved = [order for order in orders if order.copy in moves.confirmed]
-        unmarked = {
-            order.copy: new_id
-            for order in moved
-            if (new_id := _new_id_without_stamp(order.copy, moves)) is not None
-        }
+        unmarked: dict[str, str] = {}
+        facts: dict[str, Stamp] = {}
+        for order in moved:
+            envelope, new_id = moves.envelopes.get(order.copy), moves.confirmed[order.copy].new_id
+            if envelope is not None and not envelope.marked and new_id is not None:
+                unmarked[order.copy] = new_id
+                facts[new_id] = envelope.stamp
         is_marked = self._mark(moved, unmarked, slot)
         self._tally.count(Figure.REDRIVE_UNMARKED, len(unmarked))
-        facts = {new_id: moves.envelopes[copy].stamp for copy, new_id in unmarked.items()}
         # The letter is on its way; sending it again would not bring its stamp back.
         self._tally.count(Count.REDRIVE_UNRECORDED, self._unrecorded(facts))
         self._moved.add([moves.confirmed[order.copy] for order in moved])
@@ -458,12 +457,21 @@ class Mover:
         return 0
 
     def _left(self, orders: Sequence[Order], *parts: Moves) -> Left:
-        confirmed = {copy for moves in parts for copy in moves.confirmed}
-        maybe_sent = {copy for moves in parts for copy in moves.unknown}
-        left = [order for order in orders if order.copy not in confirmed]
-        unknown = [order.received for order in left if order.copy in maybe_sent]
-        self._unknown.update(key_of(received.letter.message_id) for received in unknown)
-        return Left([order.received for order in left if order.copy not in maybe_sent], unknown)
+        confirmed, maybe_sent = set[str](), set[str]()
+        for moves in parts:
+            confirmed |= moves.confirmed.keys()
+            maybe_sent |= moves.unknown
+        stayed: list[ReceivedLetter] = []
+        unknown: list[ReceivedLetter] = []
+        for order in orders:
+            if order.copy in confirmed:
+                continue
+            if order.copy in maybe_sent:
+                self._unknown.add(key_of(order.copy))
+                unknown.append(order.received)
+            else:
+                stayed.append(order.received)
+        return Left(stayed, unknown)
 
     def _count_untried(self, orders: Sequence[Order]) -> None:
         """Count letters that nothing was sent of, for no fault of their own."""
@@ -514,9 +522,3 @@ class Mover:
 
 def _is_hold(order: Order) -> bool:
     return isinstance(order.decision, Hold)
-
-
-def _new_id_without_stamp(copy: str, moves: Moves) -> str | None:
-    """The new message id of a copy that was sent without its stamp; None for any other."""
-    envelope = moves.envelopes.get(copy)
-    return None if envelope is None or envelope.marked else moves.confirmed[copy].new_id
