@@ -10,7 +10,7 @@ from itertools import takewhile
 from deadletter.contract import rule_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.pace.lane import LanePace
-from deadletter.redrive.draining import BatchPart
+from deadletter.redrive.draining import BatchPart, SentBefore
 from deadletter.redrive.journal import MAX_PLANS, Slot
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot
@@ -19,7 +19,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import next_request
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.settling import SentBefore
 from deadletter.redrive.waiting_room import OpenShard, Wait, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable

@@ -8,18 +8,16 @@ from dataclasses import replace
 
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, ReceivedLetter
-from deadletter.redrive.draining import BatchPart
+from deadletter.redrive.draining import BatchPart, SentBefore
 from deadletter.redrive.journal import MAX_PLANS, Slot
 from deadletter.redrive.known_intents import MOMENT, KnownIntents
-from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
-from deadletter.redrive.receiving import ChunkReceiver
+from deadletter.redrive.receiving import ChunkReceiver, LettersInHand
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import MAX_REQUEST
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.sending import UnfilledBatches
-from deadletter.redrive.settling import SentBefore
 from deadletter.redrive.waiting_room import Wait
 from deadletter.routing.decision import Redrive
 from deadletter.signals.figures import Count

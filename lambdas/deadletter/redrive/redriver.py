@@ -36,11 +36,10 @@ from deadletter.redrive.journal_sweep import (
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_source import LaneSource
 from deadletter.redrive.lease import LeaseUnavailable
-from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.openings import CLOSED, Openings, open_shards
 from deadletter.redrive.queue_source import QueueSource
 from deadletter.redrive.rate_keeper import RateKeeper
-from deadletter.redrive.receiving import ChunkReceiver
+from deadletter.redrive.receiving import ChunkReceiver, LettersInHand
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import WAYS, Report
 from deadletter.redrive.rescue import LEASE_PAUSE, RescueVerdicts, is_parking

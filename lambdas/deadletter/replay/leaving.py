@@ -24,7 +24,7 @@ from deadletter.contract import (
 from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.draining import BatchPart, Draining
+from deadletter.redrive.draining import BatchPart, Draining, SentBefore
 from deadletter.redrive.journal import OnRecord, Slot
 from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.mover import Left, Mover
@@ -32,7 +32,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.rescue import is_parking
 from deadletter.redrive.sending import LAST_SEND
-from deadletter.redrive.settling import SentBefore
 from deadletter.redrive.waiting_room import (
     FOREVER,
     SHARDS,

@@ -10,14 +10,13 @@ from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.draining import BatchPart
+from deadletter.redrive.draining import BatchPart, SentBefore
 from deadletter.redrive.journal import GRACE, OnRecord, Slot
 from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.router_client import RouterClient
 from deadletter.redrive.sending import LAST_SEND
-from deadletter.redrive.settling import SentBefore
 from deadletter.replay.limiter import (
     GRANT_SECONDS,
     LOOK_SECONDS,
