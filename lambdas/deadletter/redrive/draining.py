@@ -39,6 +39,7 @@ from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import RouterClient, VerdictSource, orders
 from deadletter.redrive.waiting_room import Wait
 from deadletter.routing.router import Router, Verdict, question_about, usable_verdicts
+from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Count
 
 
@@ -182,17 +183,15 @@ class LetterSource(Protocol):
         """Remove the last intent, unless it has to stay. Raises JournalUnavailable."""
 
 
-class DrainSetup(Protocol):
-    """What a worker is given, whatever place it empties."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainSetup:
+    """What is given to each worker that empties a place; `clock` gives epoch seconds."""
 
-    @property
-    def router(self) -> Router: ...
-    @property
-    def mover(self) -> Mover: ...
-    @property
-    def tally(self) -> Tally: ...
-    @property
-    def clock(self) -> Callable[[], float]: ...
+    pipeline: Pipeline
+    mover: Mover
+    router: Router
+    tally: Tally
+    clock: Callable[[], float]
 
 
 class Draining:

@@ -112,7 +112,7 @@ class QueueSource:
             return
         # SQS may show a letter to two workers of the run at once.
         mine = self._known.take(received.letter.message_id for received in chunk)
-        in_hand = mine | {order.copy for order in self._unfilled.orders}
+        in_hand = mine | self._unfilled.copies
         self._letters_come = not self._fifo and bool(chunk) and self._run.has_enough_to_wait
         self._unjudged = [each for each in chunk if each.letter.message_id in mine]
         try:
@@ -121,7 +121,7 @@ class QueueSource:
             self._release(self._unjudged)
             raise
         finally:
-            self._known.put_back(in_hand - {order.copy for order in self._unfilled.orders})
+            self._known.put_back(in_hand - self._unfilled.copies)
 
     def _note_full_chunk(self, seconds: float, under_way: int) -> None:
         chunks, size = self._run.chunks, self._in_hand.taken_bytes

@@ -71,6 +71,10 @@ class UnfilledBatches:
     def orders(self) -> list[Order]:
         return [order for _, order in self._waiting]
 
+    @property
+    def copies(self) -> set[str]:
+        return {order.copy for _, order in self._waiting}
+
     def take(
         self, orders: Sequence[Order], may_wait: Callable[[Order], bool], most: int
     ) -> list[Order]:
@@ -80,7 +84,7 @@ class UnfilledBatches:
         them has waited for MOST_WAIT.
         """
         now = self._clock()
-        waited = {order.copy for _, order in self._waiting}
+        waited = self.copies
         known = [*self._waiting, *((now, order) for order in orders)]
         by_target: defaultdict[str, list[tuple[float, Order]]] = defaultdict(list)
         for judged, order in known:
@@ -101,7 +105,7 @@ class UnfilledBatches:
         if sends > most:
             waiting += free[most - sends :]
         self._waiting = waiting
-        stays = {order.copy for _, order in waiting}
+        stays = self.copies
         return [order for _, order in known if order.copy not in stays]
 
     def clear(self) -> None:

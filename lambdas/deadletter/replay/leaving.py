@@ -24,12 +24,11 @@ from deadletter.contract import (
 from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.draining import BatchPart, Draining, SentBefore
+from deadletter.redrive.draining import BatchPart, Draining, DrainSetup, SentBefore
 from deadletter.redrive.journal import OnRecord, Slot
 from deadletter.redrive.lane_claim import LaneClaim
-from deadletter.redrive.mover import Left, Mover
+from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
-from deadletter.redrive.report import Tally
 from deadletter.redrive.rescue import is_parking
 from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import (
@@ -48,8 +47,7 @@ from deadletter.replay.run import ReplayRun
 from deadletter.replay.run_lane import RunRoom, RunShard, copy_of
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
 from deadletter.routing.decision import DUE, Hold
-from deadletter.routing.router import Router, RouterUnavailable, Verdict
-from deadletter.settings.pipeline import Pipeline
+from deadletter.routing.router import RouterUnavailable, Verdict
 
 TO_SCHEDULE = "schedule"
 """What `leave_to` says if the letters go back to the schedule; anything else parks them."""
@@ -65,10 +63,9 @@ WIND_DOWN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeavingSetup:
+class LeavingSetup(DrainSetup):
     """Everything that leaving is given. `index` is None if the run had no snapshot yet."""
 
-    pipeline: Pipeline
     plan: ReplayPlan
     run: ReplayRun
     index: ManifestIndex | None
@@ -79,10 +76,6 @@ class LeavingSetup:
     room: WaitingRoom
     objects: RunObjects
     claim_for: Callable[[int], LaneClaim]
-    router: Router
-    mover: Mover
-    tally: Tally
-    clock: Callable[[], float]
     random: Random
 
 

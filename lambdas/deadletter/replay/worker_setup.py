@@ -10,9 +10,8 @@ from deadletter.circuit.state import Circuits
 from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import Queue
 from deadletter.redrive.concurrency import InParallel
+from deadletter.redrive.draining import DrainSetup
 from deadletter.redrive.journal import Journal
-from deadletter.redrive.mover import Mover
-from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import WaitingRoom
 from deadletter.replay.carriers import DirectCarrier
 from deadletter.replay.limiter import Bids
@@ -20,12 +19,10 @@ from deadletter.replay.manifest import ManifestParts, Statuses
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun, ReplayRuns
 from deadletter.replay.ticket import Tickets
-from deadletter.routing.router import Router
-from deadletter.settings.pipeline import Pipeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayWorkerSetup:
+class ReplayWorkerSetup(DrainSetup):
     """Everything that a worker is given.
 
     shards      the shards of this worker, with the letters of each
@@ -35,7 +32,6 @@ class ReplayWorkerSetup:
     new_token   returns a text that no other grant has
     """
 
-    pipeline: Pipeline
     plan: ReplayPlan
     run: ReplayRun
     shards: Mapping[int, int]
@@ -46,14 +42,10 @@ class ReplayWorkerSetup:
     statuses: Statuses
     ledger: Ledger
     room: WaitingRoom
-    mover: Mover
-    router: Router
     journal: Journal
     circuits: Circuits
     main: Queue
-    tally: Tally
     owner: str
-    clock: Callable[[], float]
     wait: Callable[[float], None]
     new_token: Callable[[], str]
     in_parallel: InParallel
