@@ -129,6 +129,26 @@ class BatchPart:
     letters: Sequence[ReceivedLetter]
     maybe_sent: Mapping[str, bool]
 
+    @classmethod
+    def under(
+        cls,
+        slot: Slot,
+        letters: Sequence[ReceivedLetter],
+        records: Mapping[str, OnRecord],
+        proofs: Mapping[str, Confirmation],
+    ) -> BatchPart:
+        """Letters under a claim; those with a proof that they are elsewhere were sent."""
+        return cls(
+            slot,
+            [
+                SentBefore(received, proofs[copy], records[copy])
+                for received in letters
+                if (copy := received.letter.message_id) in proofs
+            ],
+            [received for received in letters if received.letter.message_id not in proofs],
+            {copy: not each.had_no_answer for copy, each in records.items() if each.maybe_sent},
+        )
+
 
 class LetterSource(Protocol):
     """A place that letters are taken out of. Raises the errors of ENDS_A_RUN.

@@ -10,7 +10,7 @@ from itertools import takewhile
 from deadletter.contract import rule_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.pace.lane import LanePace
-from deadletter.redrive.draining import BatchPart, SentBefore
+from deadletter.redrive.draining import BatchPart
 from deadletter.redrive.journal import MAX_PLANS, Slot
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot
@@ -128,32 +128,19 @@ class LaneSource:
             return
         self._stopped = set()
         free = [entry for entry in self._entries if claimed.is_free(entry.copy)]
+        marks = {copy: each.mark for copy, each in claimed.records.items() if each.mark is not None}
         for contents in self._room.read_in_parts(free, self._run.locked_until, self._in_parallel):
-            yield self._part(contents.letters, claimed)
-
-    def _part(self, letters: Sequence[ReceivedLetter], claimed: ClaimedLetters) -> BatchPart:
-        sent: list[SentBefore] = []
-        unmoved: list[ReceivedLetter] = []
-        maybe_sent: dict[str, bool] = {}
-        for received in letters:
-            copy = received.letter.message_id
-            record = claimed.records[copy]
-            if record.mark is not None:
-                sent.append(SentBefore(received, record.mark, record))
-            elif not self._fifo or received.letter.group not in self._stopped:
-                unmoved.append(received)
-                if record.maybe_sent:
-                    maybe_sent[copy] = not record.had_no_answer
-        return BatchPart(claimed.slot, sent, unmoved, maybe_sent)
+            yield BatchPart.under(claimed.slot, contents.letters, claimed.records, marks)
 
     def requests(self, letters: Sequence[ReceivedLetter]) -> Iterator[Sequence[ReceivedLetter]]:
         """As many as the run's pace allows; of a FIFO group none behind one that stayed."""
-        while letters:
+        while letters := [each for each in letters if not self._is_stopped(each)]:
             self._permitted = self._run.permission(len(letters))
             part, letters = next_request(letters, self._permitted)
             yield part
-            if self._fifo:
-                letters = [each for each in letters if each.letter.group not in self._stopped]
+
+    def _is_stopped(self, received: ReceivedLetter) -> bool:
+        return self._fifo and received.letter.group in self._stopped
 
     def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait] | None:
         return {} if self._fifo and letters else None

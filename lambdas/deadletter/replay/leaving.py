@@ -24,7 +24,7 @@ from deadletter.contract import (
 from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.draining import BatchPart, Draining, DrainSetup, SentBefore
+from deadletter.redrive.draining import BatchPart, Draining, DrainSetup
 from deadletter.redrive.journal import OnRecord, Slot
 from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.mover import Left
@@ -260,28 +260,20 @@ class LeavingSource(RunShard):
         free = [entry for entry in self._entries if claimed.is_free(entry.copy)]
         letters = setup.room.read(free, claimed.expires + LAST_SEND).letters
         self._tickets = self._tickets_of(letters)
-        here: list[ReceivedLetter] = []
-        sent: list[SentBefore] = []
-        maybe_sent: dict[str, bool] = {}
         owed: dict[str, Ticket] = {}
         for received in letters:
-            copy = copy_of(received)
-            record, ticket = claimed.records[copy], self._tickets.get(copy)
-            if self._was_sent(record, ticket):
+            ticket = self._tickets.get(copy := copy_of(received))
+            if self._was_sent(claimed.records[copy], ticket):
                 owed[copy] = ticket or self._ticket(received, ReplayOutcome.SENT)
-                proof = record.mark or confirmation_by(owed[copy])
-                sent.append(SentBefore(received, proof, record))
-                continue
-            here.append(received)
-            if record.maybe_sent:
-                maybe_sent[copy] = not record.had_no_answer
-        if sent or len(free) < len(self._entries):
+        if owed or len(free) < len(self._entries):
             # The next call learns what became of them.
             self.is_complete = False
-        yield BatchPart(claimed.slot, (), here, maybe_sent)
+        proofs = {copy: claimed.records[copy].mark or confirmation_by(owed[copy]) for copy in owed}
+        part = BatchPart.under(claimed.slot, letters, claimed.records, proofs)
+        yield replace(part, sent=())
         self._settled = set(owed)
         self.store.expect(owed)
-        yield BatchPart(claimed.slot, sent, (), {})
+        yield replace(part, letters=())
 
     def _was_sent(self, record: OnRecord, ticket: Ticket | None) -> bool:
         """Whether a worker has sent a letter and not deleted it: it must not go anywhere else."""

@@ -134,38 +134,31 @@ class RunSource(RunShard):
             else:
                 letter.look_at = self._clock() + ASIDE_SECONDS
         here = self._read_items(free, claimed.expires)
-        self._letters = {letter.copy: letter for letter in here}
+        self._letters = {letter.copy: letter for letter in free if letter.copy in here}
         yield self._part(here, claimed)
 
-    def _part(self, here: Mapping[RunLetter, ReceivedLetter], claimed: ClaimedLetters) -> BatchPart:
-        sent: list[SentBefore] = []
-        unmoved: list[ReceivedLetter] = []
-        maybe_sent: dict[str, bool] = {}
-        for letter, received in here.items():
-            record = claimed.records[letter.copy]
-            confirmation = self._confirmation(record, letter.copy)
-            if confirmation is not None:
-                sent.append(SentBefore(received, confirmation, record))
-                continue
-            unmoved.append(received)
-            if letter.maybe_sent or record.maybe_sent:
-                maybe_sent[letter.copy] = not (letter.maybe_sent or record.had_no_answer)
-        self._sent = sent
-        if sent:
-            self.store.expect({each.copy: self._ticket(each) for each in sent})
-        return BatchPart(claimed.slot, sent, unmoved, maybe_sent)
+    def _part(self, here: Mapping[str, ReceivedLetter], claimed: ClaimedLetters) -> BatchPart:
+        records = claimed.records
+        proofs = {c: proof for c in here if (proof := self._proof(records[c], c)) is not None}
+        part = BatchPart.under(claimed.slot, list(here.values()), records, proofs)
+        self._sent = part.sent
+        if part.sent:
+            self.store.expect({each.copy: self._ticket(each) for each in part.sent})
+        unanswered = [copy for copy, letter in self._letters.items() if letter.maybe_sent]
+        return replace(part, maybe_sent={**part.maybe_sent, **dict.fromkeys(unanswered, False)})
 
     def _read_items(
         self, letters: Sequence[RunLetter], expires: float
-    ) -> dict[RunLetter, ReceivedLetter]:
-        """The items of these letters that are still in the run's lane."""
+    ) -> dict[str, ReceivedLetter]:
+        """The items of these letters that are still in the run's lane, in their order."""
         entries = [self.entry(each.copy, each.place) for each in letters]
         contents = self._setup.room.read(entries, expires + LAST_SEND)
         by_copy = {copy_of(received): received for received in contents.letters}
+        asked = [letter.copy for letter in letters]
         absent = [letter for letter in letters if letter.copy not in by_copy]
         if absent:
             self._explain_absence(absent, is_broken=contents.broken > 0)
-        return {each: by_copy[each.copy] for each in letters if each.copy in by_copy}
+        return {copy: by_copy[copy] for copy in asked if copy in by_copy}
 
     def _explain_absence(self, letters: Sequence[RunLetter], *, is_broken: bool) -> None:
         """Find out where letters are whose items are gone: another worker may have moved them."""
@@ -200,7 +193,7 @@ class RunSource(RunShard):
         pause = ASIDE_SECONDS * letter.misses
         letter.look_at = float("inf") if letter.misses >= MOST_MISSES else self._clock() + pause
 
-    def _confirmation(self, record: OnRecord, copy: str) -> Confirmation | None:
+    def _proof(self, record: OnRecord, copy: str) -> Confirmation | None:
         """The confirmation that a copy has left, by this worker or by one before it."""
         owed = self.store.owed(copy)
         if owed is not None:
