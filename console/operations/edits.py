@@ -329,17 +329,14 @@ def held_letters(switch: RunSwitch, letters: Iterator[ListedLetter]) -> Iterator
 
 def _read(switch: RunSwitch, letters: Sequence[ListedLetter]) -> Iterator[HeldLetter]:
     from deadletter.redrive.waiting_room import WaitingRoomEntry
-    from deadletter.replay.lineup import RunLetter, room_place, trails
+    from deadletter.replay.lineup import letter_of, trails
 
     if not letters:
         return
     session, app, pipeline = switch.session, switch.app, switch.pipeline
     tickets = tickets_of(session, app, pipeline.name, switch.id)
     room = waiting_room(session, app, pipeline)
-    asked = [
-        RunLetter(letter.name, 0, letter.name.copy, room_place(letter.name.place))
-        for letter in letters
-    ]
+    asked = [letter_of(letter.name, 0) for letter in letters]
     lane = run_lane(switch.id)
     with aws_errors():
         by_copy = {

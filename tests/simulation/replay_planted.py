@@ -139,7 +139,7 @@ def _() -> Iterator[None]:
 
         return joins
 
-    with replaced(snapshot.SnapshotVerdicts, "_joins", make):
+    with replaced(snapshot.Snapshot, "_joins", make):
         yield
 
 
@@ -237,7 +237,7 @@ def _() -> Iterator[None]:
 
 @run_bug("an item is stored before its page")
 def _() -> Iterator[None]:
-    with patch.object(snapshot.SnapshotVerdicts, "_store_page", lambda self, names: None):
+    with patch.object(snapshot.Snapshot, "_store_page", lambda self, names: None):
         yield
 
 

@@ -38,7 +38,7 @@ from deadletter.redrive.waiting_room import (
     WaitingRoomEntry,
     never,
 )
-from deadletter.replay.lineup import RunLetter, learned, room_place, trails
+from deadletter.replay.lineup import RunLetter, learned, letter_of, trails
 from deadletter.replay.manifest import ManifestIndex, ManifestParts, ShardProgress, Statuses, save
 from deadletter.replay.names import PART
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects, discarded_name
@@ -176,7 +176,7 @@ class LeavingSource(RunShard):
         open_ = [position for position in span if not progress.is_terminal(position)]
         names = self._setup.manifest.part(self.shard, part) if open_ else ()
         return [
-            RunLetter(name := names[position % PART], position, name.copy, room_place(name.place))
+            letter_of(names[position % PART], position, progress.returned(position))
             for position in open_
         ]
 
@@ -193,8 +193,7 @@ class LeavingSource(RunShard):
         here: list[RunLetter] = []
         awaited: list[RunLetter] = []
         for letter, trail in zip(letters, found, strict=True):
-            letter.copy, letter.place, letter.ticket = trail.copy, trail.place, trail.last
-            letter.returns = max(progress.returned(letter.position), trail.returns)
+            letter.follow(trail)
             # What a worker sent may lie in the lane behind its ticket.
             entries += [self.entry(copy, place) for copy, place in trail.sent]
             ticket = trail.last

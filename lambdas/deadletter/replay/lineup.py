@@ -66,6 +66,16 @@ class RunLetter:
     def origin(self) -> str:
         return self.name.origin
 
+    def follow(self, trail: Trail) -> None:
+        """Take the letter for the copy that its tickets lead to."""
+        self.copy, self.place, self.ticket = trail.copy, trail.place, trail.last
+        self.returns = max(self.returns, trail.returns)
+
+
+def letter_of(name: Name, position: int, returns: int = 0) -> RunLetter:
+    """The letter with this name, as it was when it joined the run."""
+    return RunLetter(name, position, name.copy, room_place(name.place), returns=returns)
+
 
 class PartCache:
     """The parts of one shard's manifest, the last ones used in memory."""
@@ -98,7 +108,7 @@ class _KeyLine:
 
 
 class ShardLineup:
-    """The letters of one shard: `length` in all, by position; `place_of` gives a name's place.
+    """The letters of one shard: `length` in all, by position.
 
     With `ordered`, at most `most_keys` ordering keys are open at once.
     """
@@ -111,7 +121,6 @@ class ShardLineup:
         progress: ShardProgress,
         ordered: bool,
         most_keys: int,
-        place_of: Callable[[Name], str],
     ) -> None:
         self.letters: dict[int, RunLetter] = {}
         self._length = length
@@ -119,7 +128,6 @@ class ShardLineup:
         self._progress = progress
         self._ordered = ordered
         self._most_keys = most_keys
-        self._place_of = place_of
         self._frontier = 0
         self._open: dict[str, _KeyLine] = {}
         self._stopped: set[str] = set()
@@ -201,13 +209,7 @@ class ShardLineup:
         return ahead
 
     def _take(self, position: int, name: Name) -> None:
-        self.letters[position] = RunLetter(
-            name,
-            position,
-            name.copy,
-            self._place_of(name),
-            returns=self._progress.returned(position),
-        )
+        self.letters[position] = letter_of(name, position, self._progress.returned(position))
 
 
 TicketKey = tuple[str, str]

@@ -165,8 +165,7 @@ class RunSource(RunShard):
         found = trails(letters, self._setup.tickets)
         for letter, trail in zip(letters, found, strict=True):
             is_same = trail.copy == letter.copy
-            letter.copy, letter.place, letter.ticket = trail.copy, trail.place, trail.last
-            letter.returns = max(letter.returns, trail.returns)
+            letter.follow(trail)
             letter.known_at = self._clock()
             ticket = letter.ticket
             if not trail.is_open and ticket is not None:

@@ -19,6 +19,7 @@ from deadletter.replay.lineup import (
     ShardLineup,
     Trail,
     learned,
+    letter_of,
     room_place,
     trails,
 )
@@ -72,8 +73,7 @@ class Standings:
             found = trails(part, self._setup.tickets)
             self._sweep([place for trail in found for place in trail.sent], _by_copy(found))
             for letter, trail in zip(part, found, strict=True):
-                letter.copy, letter.place, letter.ticket = trail.copy, trail.place, trail.last
-                letter.returns = max(letter.returns, trail.returns)
+                letter.follow(trail)
                 if trail.tickets:
                     letter.known_at = began
                 self.stand(letter, is_open=trail.is_open)
@@ -202,10 +202,7 @@ class Standings:
         if name is None:
             return False
         outcome = self.progress.outcome(letter.position - 1)
-        [trail] = trails(
-            [RunLetter(name, letter.position - 1, name.copy, room_place(name.place))],
-            self._setup.tickets,
-        )
+        [trail] = trails([letter_of(name, letter.position - 1)], self._setup.tickets)
         if trail.last is None and self._limiter.run.resumed_in:
             return False
         return self._stops_key(outcome, trail.last)

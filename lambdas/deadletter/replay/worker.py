@@ -22,7 +22,7 @@ from deadletter.replay.limiter import (
     SendingEnded,
     why_not,
 )
-from deadletter.replay.lineup import RunLetter, RunStage, ShardLineup, room_place
+from deadletter.replay.lineup import RunLetter, RunStage, ShardLineup
 from deadletter.replay.manifest import ShardProgress, StatusUnavailable, save
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE
@@ -120,7 +120,6 @@ class ReplayWorker:
                 progress=progress,
                 ordered=self._plan.ordered,
                 most_keys=keys,
-                place_of=lambda name: room_place(name.place),
             )
             claim = claim_of_run(
                 setup.run.id,
