@@ -139,7 +139,7 @@ class Pass:
             note_bad_row=self.notes.append,
             **known,
         )
-        return restoring.run(self.clock() + seconds)
+        return restoring.restore(self.clock() + seconds)
 
     @property
     def restored(self) -> list[str]:

@@ -111,7 +111,7 @@ class Pass:
             note_damage=self.damage.append,
             **known,
         )
-        return repeating.run(self.clock() + seconds)
+        return repeating.repeat(self.clock() + seconds)
 
     @property
     def made(self) -> list[Order]:

@@ -359,10 +359,7 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def make_letters(self: Any, page: str, part: Any) -> None:
-            objects = self._objects
-            self._objects = Nowhere()
-            original(self, page, part)
-            self._objects = objects
+            original(replace(self, objects=Nowhere()), page, part)
             original(self, page, part)
 
         return make_letters

@@ -56,6 +56,7 @@ class SentBefore:
         return self.received.letter.message_id
 
 
+@dataclass(frozen=True, slots=True)
 class Settling:
     """Settles what earlier runs have sent, in queues and lanes.
 
@@ -64,10 +65,9 @@ class Settling:
     age, and the journal the attempt.
     """
 
-    def __init__(self, router: Router, mover: Mover, tally: Tally) -> None:
-        self._router = router
-        self._mover = mover
-        self._tally = tally
+    router: Router
+    mover: Mover
+    tally: Tally
 
     def settle(self, sent: Sequence[SentBefore], store: LetterStore) -> set[str]:
         """Delete these letters from their place; returns the copies that are surely gone.
@@ -76,14 +76,14 @@ class Settling:
         """
         if not sent:
             return set()
-        self._tally.count(Count.ALREADY_SENT, len(sent))
+        self.tally.count(Count.ALREADY_SENT, len(sent))
         incomplete = self._write_missing([each for each in sent if each.record.unrecorded])
         whole = [each for each in sent if each.copy not in incomplete]
         undeleted = store.delete([(each.received, each.confirmation) for each in whole])
         gone = {each.copy for each in whole} - {each.letter.message_id for each in undeleted}
-        self._tally.count(Count.UNDELETED, len(undeleted))
-        self._tally.count_gone(len(gone))
-        self._tally.count_futile(len(sent) - len(gone))
+        self.tally.count(Count.UNDELETED, len(undeleted))
+        self.tally.count_gone(len(gone))
+        self.tally.count_futile(len(sent) - len(gone))
         return gone
 
     def _write_missing(self, sent: Sequence[SentBefore]) -> set[str]:
@@ -92,16 +92,16 @@ class Settling:
             return set()
         questions = [question_about(each.received, served=False) for each in sent]
         copies = [each.copy for each in sent]
-        verdicts = usable_verdicts(self._router.decide(questions), copies)
+        verdicts = usable_verdicts(self.router.decide(questions), copies)
         stamps: dict[str, Stamp] = {}
         for each in sent:
             if each.copy in verdicts and each.record.unrecorded is not None:
                 new_id, plan = each.record.unrecorded
                 stamps[new_id] = _stamp(verdicts[each.copy], plan)
         incomplete = set(copies)
-        if stamps and self._mover.record(stamps):
+        if stamps and self.mover.record(stamps):
             incomplete -= verdicts.keys()
-        self._tally.count(Count.REDRIVE_UNRECORDED, len(incomplete))
+        self.tally.count(Count.REDRIVE_UNRECORDED, len(incomplete))
         return incomplete
 
 

@@ -14,7 +14,7 @@ What became of a letter if anything here raises:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from typing import Protocol
@@ -68,6 +68,7 @@ class RestoredLetters(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
     """Restores the letters that a plan chooses, and that a person has counted.
 
@@ -75,61 +76,45 @@ class Restoring:
     `note_bad_row` is told of a row of such a run that cannot be read: it costs its own letters.
     """
 
-    def __init__(
-        self,
-        *,
-        run: ReplayRun,
-        plan: ReplayPlan,
-        counted: CountedOrigins | None,
-        folders: Callable[[], Iterable[str]],
-        objects: Callable[[str], RunObjects],
-        tickets: Callable[[str], Tickets],
-        letters: Callable[[str], RestoredLetters],
-        runs: ReplayRuns,
-        router: Router,
-        fifo: bool,
-        in_parallel: InParallel,
-        clock: Callable[[], float],
-        note_bad_row: Callable[[str], None],
-    ) -> None:
-        self._run = run
-        self._plan = plan
-        self._counted = counted
-        self._folders = folders
-        self._objects = objects
-        self._tickets = tickets
-        self._letters = letters
-        self._runs = runs
-        self._router = router
-        self._fifo = fifo
-        self._in_parallel = in_parallel
-        self._clock = clock
-        self._note_bad_row = note_bad_row
-        self._bad_rows: set[str] = set()
+    run: ReplayRun
+    plan: ReplayPlan
+    counted: CountedOrigins | None
+    folders: Callable[[], Iterable[str]]
+    objects: Callable[[str], RunObjects]
+    tickets: Callable[[str], Tickets]
+    letters: Callable[[str], RestoredLetters]
+    runs: ReplayRuns
+    router: Router
+    fifo: bool
+    in_parallel: InParallel
+    clock: Callable[[], float]
+    note_bad_row: Callable[[str], None]
 
-    def run(self, deadline: float) -> bool:
+    _bad_rows: set[str] = field(default_factory=set, init=False)
+
+    def restore(self, deadline: float) -> bool:
         """Restore until `deadline` (epoch seconds); returns whether nothing is left to restore.
 
         It stops within a few letters of a change of the run. Raises the errors of the stores.
         """
-        of_one = self._plan.restored_run
-        for folder in self._folders() if of_one is None else (of_one,):
-            names = [stored.name for stored in self._objects(folder).listed(DISCARDED)]
+        of_one = self.plan.restored_run
+        for folder in self.folders() if of_one is None else (of_one,):
+            names = [stored.name for stored in self.objects(folder).listed(DISCARDED)]
             for begin in range(0, len(names), RESTORED_TOGETHER):
-                if self._clock() >= deadline - WIND_DOWN or not self._goes_on():
+                if self.clock() >= deadline - WIND_DOWN or not self._goes_on():
                     return False
                 self._restore(folder, names[begin : begin + RESTORED_TOGETHER])
         return True
 
     def _goes_on(self) -> bool:
-        now = self._runs.read(self._run.id)
-        return now is not None and now.generation == self._run.generation
+        now = self.runs.read(self.run.id)
+        return now is not None and now.generation == self.run.generation
 
     def _restore(self, folder: str, names: Sequence[str]) -> None:
         chosen = self._chosen(self._read(folder, names))
         if not chosen:
             return
-        letters, gone = self._letters(folder), self._final(folder, chosen)
+        letters, gone = self.letters(folder), self._final(folder, chosen)
         back = letters.back(sorted(gone))
         for name, discarded in chosen.items():
             copy = discarded.letter.message_id
@@ -137,12 +122,12 @@ class Restoring:
                 order = self._order(folder, discarded)
                 letters.put_back(copy, order, self._ticket(order))
             if copy in gone:
-                self._objects(folder).delete([name])
+                self.objects(folder).delete([name])
 
     def _read(self, folder: str, names: Sequence[str]) -> dict[str, DiscardedLetter]:
         """The letters in these objects; one that is damaged stays where it is."""
-        objects = self._objects(folder)
-        found = self._in_parallel([partial(objects.get, name) for name in names])
+        objects = self.objects(folder)
+        found = self.in_parallel([partial(objects.get, name) for name in names])
         letters = {}
         for name, data in zip(names, found, strict=True):
             if data is None:
@@ -157,7 +142,7 @@ class Restoring:
 
     def _chosen(self, letters: Mapping[str, DiscardedLetter]) -> dict[str, DiscardedLetter]:
         """Those that the plan's selection matches, and that the person has counted."""
-        counted = self._counted
+        counted = self.counted
         seen = {
             name: discarded
             for name, discarded in letters.items()
@@ -170,7 +155,7 @@ class Restoring:
             part, asked = next_request(asked, len(asked))
             questions = [Question(each.letter, stamp=each.stamp) for each in part]
             # What was parked before stays out of no restore.
-            picks = self._router.select(questions, self._plan.selection, release=True)
+            picks = self.router.select(questions, self.plan.selection, release=True)
             usable = usable_picks(picks, [each.letter.message_id for each in part])
             chosen |= {copy for copy, pick in usable.items() if pick.chosen}
         return {name: seen[name] for copy, name in names.items() if copy in chosen}
@@ -195,7 +180,7 @@ class Restoring:
         self, folder: str, keys: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], Ticket | None]:
         """The tickets with these keys, None for one that is missing; without those that are bad."""
-        tickets = self._tickets(folder)
+        tickets = self.tickets(folder)
         try:
             found = tickets.read(keys)
         except BadRunRow as error:
@@ -209,7 +194,7 @@ class Restoring:
     def _has_ended(self, folder: str) -> bool:
         """Whether a run has done all that it had to do; one that cannot be read may have not."""
         try:
-            run = self._runs.read(folder)
+            run = self.runs.read(folder)
         except BadRunRow as error:
             self._note(error)
             return False
@@ -219,7 +204,7 @@ class Restoring:
         """Tell of a bad row, once however often it is read."""
         if str(error) not in self._bad_rows:
             self._bad_rows.add(str(error))
-            self._note_bad_row(str(error))
+            self.note_bad_row(str(error))
 
     def _order(self, folder: str, discarded: DiscardedLetter) -> Order:
         """The order that puts a letter back as it was, as a copy of its own.
@@ -227,12 +212,12 @@ class Restoring:
         Whatever a worker of the discarding run still deletes under the old id, late or twice, is
         not this copy.
         """
-        run = self._run.id
+        run = self.run.id
         because = f"restored by run {run}"
         old, stamp = discarded.letter, discarded.parked_stamp
         letter = replace(old, message_id=restored_copy(folder, old.message_id))
         if stamp.because is None:
-            stamp = replace(stamp, because=because, at=int(self._clock()))
+            stamp = replace(stamp, because=because, at=int(self.clock()))
         return Order(
             ReceivedLetter(letter, "", 0.0, discarded.parked_in),
             Hold(PARKED_LANE, never(letter), because),
@@ -241,15 +226,15 @@ class Restoring:
 
     def _ticket(self, order: Order) -> Ticket:
         return Ticket(
-            run=self._run.id,
+            run=self.run.id,
             origin=order.stamp.origin,
             copy=order.copy,
-            shard=shard_of(order.received.letter, self._fifo),
+            shard=shard_of(order.received.letter, self.fifo),
             position=-1,
             attempt=order.stamp.attempt,
-            at=self._clock(),
+            at=self.clock(),
             fate=ReplayOutcome.RESTORED,
-            generation=self._run.generation,
+            generation=self.run.generation,
         )
 
 
@@ -290,6 +275,7 @@ class MadeLetters(Protocol):
         """From now on nothing is put in."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Repeating:
     """Makes the letters of a run out of the originals of another one.
 
@@ -299,61 +285,45 @@ class Repeating:
     without their new key, and are not made.
     """
 
-    def __init__(
-        self,
-        *,
-        run: ReplayRun,
-        plan: ReplayPlan,
-        counted: CountedOrigins | None,
-        originals: RunObjects,
-        objects: RunObjects,
-        letters: MadeLetters,
-        ledger: Ledger,
-        runs: ReplayRuns,
-        clock: Callable[[], float],
-        note_damage: Callable[[str], None],
-        max_bytes: int = MAX_BYTES,
-        note_no_room: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self._run = run
-        self._plan = plan
-        self._counted = counted
-        self._originals = originals
-        self._objects = objects
-        self._letters = letters
-        self._ledger = ledger
-        self._runs = runs
-        self._clock = clock
-        self._note_damage = note_damage
-        self._max_bytes = max_bytes
-        self._note_no_room = note_no_room
+    run: ReplayRun
+    plan: ReplayPlan
+    counted: CountedOrigins | None
+    originals: RunObjects
+    objects: RunObjects
+    letters: MadeLetters
+    ledger: Ledger
+    runs: ReplayRuns
+    clock: Callable[[], float]
+    note_damage: Callable[[str], None]
+    max_bytes: int = MAX_BYTES
+    note_no_room: Callable[[int], None] = lambda _: None
 
-    def run(self, deadline: float) -> bool:
+    def repeat(self, deadline: float) -> bool:
         """Make letters until `deadline` (epoch seconds); returns whether all are made.
 
         It stops within a few hundred letters of a change of the run. Raises the errors of the
         stores.
         """
         taken = {
-            stored.name.removeprefix(TAKEN): stored.size for stored in self._objects.listed(TAKEN)
+            stored.name.removeprefix(TAKEN): stored.size for stored in self.objects.listed(TAKEN)
         }
-        for stored in self._originals.listed(""):
+        for stored in self.originals.listed(""):
             if stored.name in taken:
                 continue
-            if self._clock() >= deadline - WIND_DOWN or not self._goes_on():
+            if self.clock() >= deadline - WIND_DOWN or not self._goes_on():
                 return False
-            data = self._originals.get(stored.name)
+            data = self.originals.get(stored.name)
             no_room = b"" if data is None else self._take(stored.name, data)
-            self._objects.put(f"{TAKEN}{stored.name}", no_room)
+            self.objects.put(f"{TAKEN}{stored.name}", no_room)
             taken[stored.name] = len(no_room)
-        names = [self._objects.get(f"{TAKEN}{name}") for name, size in taken.items() if size]
+        names = [self.objects.get(f"{TAKEN}{name}") for name, size in taken.items() if size]
         if names:
-            self._objects.put(NO_ROOM, b"".join(filter(None, names)))
+            self.objects.put(NO_ROOM, b"".join(filter(None, names)))
         return True
 
     def _goes_on(self) -> bool:
-        now = self._runs.read(self._run.id)
-        return now is not None and now.generation == self._run.generation
+        now = self.runs.read(self.run.id)
+        return now is not None and now.generation == self.run.generation
 
     def _take(self, name: str, data: bytes) -> bytes:
         """Make the letters of an object; returns the names of those that have no room."""
@@ -361,11 +331,11 @@ class Repeating:
         no_room: list[Name] = []
         number = 0
         try:
-            for original in originals_in(data, lambda line: self._note_damage(f"{name}:{line}")):
-                if self._counted is not None and original.name.origin not in self._counted:
+            for original in originals_in(data, lambda line: self.note_damage(f"{name}:{line}")):
+                if self.counted is not None and original.name.origin not in self.counted:
                     continue
                 stamp = self._stamp(original, original.stamp.attempt)
-                if not has_room(original.letter, stamp, self._max_bytes):
+                if not has_room(original.letter, stamp, self.max_bytes):
                     no_room.append(original.name)
                     continue
                 part.append(original)
@@ -373,26 +343,26 @@ class Repeating:
                     self._make(f"{PAGES}{name}-{number:02}.jsonl", part)
                     part, number = [], number + 1
         except NotAnOriginal:
-            self._note_damage(name)
+            self.note_damage(name)
         if part:
             self._make(f"{PAGES}{name}-{number:02}.jsonl", part)
         if no_room:
-            self._note_no_room(len(no_room))
+            self.note_no_room(len(no_room))
         return to_lines(no_room)
 
     def _make(self, page: str, part: Sequence[Original]) -> None:
         """Name letters on a page, and put those in that are not there yet."""
-        rows = self._ledger.rows(sorted({original.name.origin for original in part}))
+        rows = self.ledger.rows(sorted({original.name.origin for original in part}))
         made = [self._made(original, rows) for original in part]
-        self._objects.put(page, to_lines([name for name, _ in made]))
+        self.objects.put(page, to_lines([name for name, _ in made]))
         # What is there may have been edited, while a person held the run.
-        here = self._letters.held([name.place for name, _ in made])
+        here = self.letters.held([name.place for name, _ in made])
         missing = [order for name, order in made if name.place not in here]
         if missing:
-            self._letters.put(missing)
+            self.letters.put(missing)
 
     def _made(self, original: Original, rows: Mapping[str, LedgerRow]) -> tuple[Name, Order]:
-        run = self._run.id
+        run = self.run.id
         # As one that was restored: it has an id of its own, the same each time it is made. So SQS's
         # deduplication, which goes by it, knows the run.
         copy = restored_copy(run, original.letter.message_id)
@@ -402,20 +372,20 @@ class Repeating:
         attempt = max(original.stamp.attempt, _last(rows.get(original.name.origin, NO_ROW)))
         stamp = self._stamp(original, attempt)
         name = replace(
-            original.name, copy=copy, place=self._letters.place(received), attempt=attempt
+            original.name, copy=copy, place=self.letters.place(received), attempt=attempt
         )
         hold = Hold(run_lane(run), never(letter), self._because, shard=name.shard)
         return name, Order(received, hold, stamp)
 
     @property
     def _because(self) -> str:
-        return f"run {self._run.id} repeats run {self._plan.repeated_run}"
+        return f"run {self.run.id} repeats run {self.plan.repeated_run}"
 
     def _stamp(self, original: Original, attempt: int) -> Stamp:
         before = replace(original.stamp, attempt=attempt)
-        stamp = joined(before, self._plan, self._because, self._clock())
-        if self._plan.accept == AGAIN:
-            stamp = replace(stamp, accept=f"{stamps.AGAIN}{self._run.id}")
+        stamp = joined(before, self.plan, self._because, self.clock())
+        if self.plan.accept == AGAIN:
+            stamp = replace(stamp, accept=f"{stamps.AGAIN}{self.run.id}")
         return stamp
 
 

@@ -88,37 +88,29 @@ class DirectConsumer(Protocol):
         """Invoke it once. A letter that the answer does not name is UNKNOWN; nothing is raised."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivering:
     """A carrier to the consumer function; one invocation takes up to ten letters."""
 
-    def __init__(
-        self,
-        *,
-        consumer: DirectConsumer,
-        room: WaitingRoom,
-        run: str,
-        clock: Callable[[], float],
-        tally: Tally,
-    ) -> None:
-        self._consumer = consumer
-        self._room = room
-        self._run = run
-        self._clock = clock
-        self._tally = tally
+    consumer: DirectConsumer
+    room: WaitingRoom
+    run: str
+    clock: Callable[[], float]
+    tally: Tally
 
     @property
     def seconds(self) -> float:
-        return self._consumer.timeout
+        return self.consumer.timeout
 
     def carry(self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float) -> Left:
         fates: dict[str, DirectFate] = {}
         retry_after = 0.0
         for batch in _batches(orders):
-            if self._clock() >= until or retry_after:
+            if self.clock() >= until or retry_after:
                 fates.update((order.copy, DirectFate.UNTRIED) for order in batch)
                 continue
-            self._tally.count_possible_duplicates(batch)
-            answer = self._consumer.deliver([_stamped(order) for order in batch], self._run)
+            self.tally.count_possible_duplicates(batch)
+            answer = self.consumer.deliver([_stamped(order) for order in batch], self.run)
             for order in batch:
                 fates[order.copy] = answer.fates.get(order.copy, DirectFate.UNKNOWN)
             retry_after = max(retry_after, answer.retry_after)
@@ -154,7 +146,7 @@ class Delivering:
             slot.mark(list(outcomes))
         except (JournalUnavailable, ClaimLost):
             # It is processed, whether or not the mark is written: the tickets say so.
-            self._tally.count(Count.JOURNAL_UNAVAILABLE)
+            self.tally.count(Count.JOURNAL_UNAVAILABLE)
         confirmations = room.confirm(outcomes)
         room.delete(
             [
@@ -167,14 +159,14 @@ class Delivering:
 
     def _note_try(self, order: Order, room: RunRoom) -> bool:
         """Count the failed try in the letter's item; returns whether it is written."""
-        lane = run_lane(self._run)
+        lane = run_lane(self.run)
         stamp = replace(order.stamp, decision="HOLD", ticket=None)
         shard = room.expected(order.copy).shard
         hold = Hold(lane, never(order.received.letter), order.decision.because, shard=shard)
         try:
-            self._room.postpone(replace(order, decision=hold, stamp=stamp))
+            self.room.postpone(replace(order, decision=hold, stamp=stamp))
         except RoomUnavailable as error:
-            self._tally.note_trouble(str(error))
+            self.tally.note_trouble(str(error))
             return False
         return True
 
@@ -206,6 +198,7 @@ LONGEST_EXPORT = 30.0
 """Seconds that the exports of one batch may take."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Discarding:
     """A carrier out of the world: export, ticket, delete, and a mark for a copy left in a queue.
 
@@ -214,23 +207,14 @@ class Discarding:
 
     seconds = LONGEST_EXPORT
 
-    def __init__(
-        self,
-        *,
-        objects: RunObjects,
-        plan: ReplayPlan,
-        records: Records,
-        clock: Callable[[], float],
-        tally: Tally,
-    ) -> None:
-        self._objects = objects
-        self._plan = plan
-        self._records = records
-        self._clock = clock
-        self._tally = tally
+    objects: RunObjects
+    plan: ReplayPlan
+    records: Records
+    clock: Callable[[], float]
+    tally: Tally
 
     def carry(self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float) -> Left:
-        exported = [order for order in orders if self._clock() < until and self._export(order)]
+        exported = [order for order in orders if self.clock() < until and self._export(order)]
         outcomes = {order.copy: ReplayOutcome.DISCARDED for order in exported}
         confirmations = room.confirm(outcomes)
         room.delete([(order.received, confirmations[order.copy]) for order in exported])
@@ -250,18 +234,18 @@ class Discarding:
         try:
             slot.mark(kept)
         except (JournalUnavailable, ClaimLost):
-            self._tally.count(Count.JOURNAL_UNAVAILABLE)
+            self.tally.count(Count.JOURNAL_UNAVAILABLE)
 
     def _leave_index(self, order: Order) -> None:
         """Let `dlq groups` forget the letter, which is gone whether or not this is written."""
         try:
-            self._records.leave_index(order.stamp.origin)
+            self.records.leave_index(order.stamp.origin)
         except RecordsUnavailable as error:
-            self._tally.note_trouble(str(error))
+            self.tally.note_trouble(str(error))
 
     def _export(self, order: Order) -> bool:
         """Store the whole letter; returns whether it may be deleted."""
-        plan = self._plan
+        plan = self.plan
         if not plan.keep_export:
             return True
         received = order.received
@@ -269,13 +253,13 @@ class Discarding:
             letter=received.letter,
             home=received.home,
             stamp=order.stamp,
-            at=int(self._clock()),
+            at=int(self.clock()),
             by=plan.who,
             because=plan.why,
         )
         try:
-            self._objects.put(discarded_name(order.copy), copy.to_bytes())
+            self.objects.put(discarded_name(order.copy), copy.to_bytes())
         except ObjectsUnavailable as error:
-            self._tally.note_trouble(str(error))
+            self.tally.note_trouble(str(error))
             return False
         return True

@@ -544,25 +544,23 @@ class EventPut(Protocol):
     def __call__(self, event_type: EventType, detail: Mapping[str, Any]) -> str | None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunAnnouncer:
     """Announces runs; never raises. `count_metric` counts a metric by its name."""
 
-    def __init__(
-        self, *, runs: ReplayRuns, put: EventPut, count_metric: Callable[[str, int], None]
-    ) -> None:
-        self._runs = runs
-        self._put = put
-        self._count_metric = count_metric
+    runs: ReplayRuns
+    put: EventPut
+    count_metric: Callable[[str, int], None]
 
     def announce(self, run: ReplayRun) -> None:
         """Announce the run's state, unless it was announced before."""
         if run.told == run.state:
             return
-        if self._put(EventType.REPLAY_STATE_CHANGED, run_detail(run)) is not None:
-            self._count_metric(Count.EVENT_REFUSED, 1)
+        if self.put(EventType.REPLAY_STATE_CHANGED, run_detail(run)) is not None:
+            self.count_metric(Count.EVENT_REFUSED, 1)
             return
         try:
-            self._runs.change(run, replace(run, told=str(run.state)))
+            self.runs.change(run, replace(run, told=str(run.state)))
         except (RunRefused, RunsUnavailable):
             # The next look announces it once more, or the state that followed.
             return

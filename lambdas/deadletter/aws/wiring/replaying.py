@@ -210,7 +210,7 @@ class _Parts:
             clock=self.world.clock,
             note_bad_row=self.stores.note_bad_row,
         )
-        return Taken(restoring.run(deadline - IDLE_SECONDS))
+        return Taken(restoring.restore(deadline - IDLE_SECONDS))
 
     def _repeat(self, run: ReplayRun, plan: ReplayPlan, of: str, deadline: float) -> Taken:
         """Make letters of the originals of another run, as soon as no earlier run does so."""
@@ -233,7 +233,7 @@ class _Parts:
             max_bytes=stores.queue(stores.resources.main_url).traits.max_bytes,
             note_no_room=partial(self.stores.count_metric, Count.UNSENDABLE),
         )
-        return Taken(repeating.run(deadline - IDLE_SECONDS))
+        return Taken(repeating.repeat(deadline - IDLE_SECONDS))
 
     def _damaged(self, run: str) -> Callable[[str], None]:
         """Is told of each object with originals of the run that cannot be read."""
