@@ -297,7 +297,7 @@ def _() -> Iterator[None]:
 
         return delete
 
-    with replaced(run_lane.RunRoom, "delete", make):
+    with replaced(run_lane.TicketedLane, "delete", make):
         yield
 
 

@@ -172,5 +172,5 @@ def _() -> Iterator[None]:
 
 @worker_bug("a paused worker discards what an abort has parked")
 def _() -> Iterator[None]:
-    with patch.object(run_lane.RunRoom, "_left_before", lambda self, letters: set()):
+    with patch.object(run_lane.TicketedLane, "_left_before", lambda self, letters: set()):
         yield

@@ -25,7 +25,7 @@ from deadletter.replay.objects import (
     discarded_name,
 )
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run_lane import RunRoom
+from deadletter.replay.run_lane import TicketedLane
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
 from deadletter.signals.figures import Count
@@ -38,7 +38,7 @@ class DirectCarrier(Protocol):
     def seconds(self) -> float:
         """Seconds that carrying may take: so much longer an intent of its worker stands."""
 
-    def carry(self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float) -> Left:
+    def carry(self, orders: Sequence[Order], slot: Slot, room: TicketedLane, until: float) -> Left:
         """Carry letters, as `Mover.move` does: mark what is confirmed, then delete it.
 
         `room` puts the tickets first, with the outcomes that the carrier was told. A letter that
@@ -102,7 +102,7 @@ class Delivering:
     def seconds(self) -> float:
         return self.consumer.timeout
 
-    def carry(self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float) -> Left:
+    def carry(self, orders: Sequence[Order], slot: Slot, room: TicketedLane, until: float) -> Left:
         fates: dict[str, DirectFate] = {}
         retry_after = 0.0
         for batch in _batches(orders):
@@ -137,7 +137,7 @@ class Delivering:
         orders: Sequence[Order],
         outcomes: Mapping[str, ReplayOutcome],
         slot: Slot,
-        room: RunRoom,
+        room: TicketedLane,
     ) -> None:
         """Mark and delete what the consumer has taken; the room puts the tickets first."""
         if not outcomes:
@@ -157,7 +157,7 @@ class Delivering:
         )
         slot.keep([copy for copy in outcomes if copy not in room.gone])
 
-    def _note_try(self, order: Order, room: RunRoom) -> bool:
+    def _note_try(self, order: Order, room: TicketedLane) -> bool:
         """Count the failed try in the letter's item; returns whether it is written."""
         lane = run_lane(self.run)
         stamp = replace(order.stamp, decision="HOLD", ticket=None)
@@ -213,7 +213,7 @@ class Discarding:
     clock: Callable[[], float]
     tally: Tally
 
-    def carry(self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float) -> Left:
+    def carry(self, orders: Sequence[Order], slot: Slot, room: TicketedLane, until: float) -> Left:
         exported = [order for order in orders if self.clock() < until and self._export(order)]
         outcomes = {order.copy: ReplayOutcome.DISCARDED for order in exported}
         confirmations = room.confirm(outcomes)

@@ -44,7 +44,7 @@ from deadletter.replay.names import PART
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects, discarded_name
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun
-from deadletter.replay.run_lane import RunRoom, RunShard, copy_of
+from deadletter.replay.run_lane import RunShard, TicketedLane, copy_of
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
 from deadletter.routing.decision import DUE, Hold
 from deadletter.routing.router import RouterUnavailable, Verdict
@@ -124,7 +124,7 @@ class LeavingSource(RunShard):
     """
 
     def __init__(self, setup: LeavingSetup, shard: int, deadline: float) -> None:
-        room = RunRoom(setup.room, setup.tickets, setup.tally)
+        room = TicketedLane(setup.room, setup.tickets, setup.tally)
         super().__init__(setup.run.id, shard, setup.claim_for(shard), room)
         self.is_complete = True
         self.is_done = False

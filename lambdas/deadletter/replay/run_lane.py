@@ -34,7 +34,7 @@ class RunShard:
     admitted: str | None = None
     rests_until = 0.0
 
-    def __init__(self, run: str, shard: int, claim: LaneClaim, store: RunRoom) -> None:
+    def __init__(self, run: str, shard: int, claim: LaneClaim, store: TicketedLane) -> None:
         self.lane = run_lane(run)
         self.shard = shard
         self.store = store
@@ -62,7 +62,7 @@ class RunShard:
         self._claim.close()
 
 
-class RunRoom:
+class TicketedLane:
     """The lane of a run in the waiting room; it puts tickets before it deletes items.
 
     `expect` says which ticket belongs to which copy; `gone` are the copies since then whose

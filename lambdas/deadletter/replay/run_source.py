@@ -28,7 +28,7 @@ from deadletter.replay.lineup import RunLetter, RunStage, ended, trails
 from deadletter.replay.plan import DELIVER, DISCARD
 from deadletter.replay.plan_limits import Fates, is_own_circuit, is_send, within
 from deadletter.replay.run import RunState
-from deadletter.replay.run_lane import RunRoom, RunShard, copy_of
+from deadletter.replay.run_lane import RunShard, TicketedLane, copy_of
 from deadletter.replay.standing import LONGEST_LOOK, Standings
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -55,7 +55,7 @@ class RunSource(RunShard):
         setup: ReplayWorkerSetup,
         standings: Standings,
         claim: LaneClaim,
-        room: RunRoom,
+        room: TicketedLane,
         limiter: RunLimiter,
     ) -> None:
         super().__init__(setup.run.id, standings.progress.shard, claim, room)

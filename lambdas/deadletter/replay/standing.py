@@ -25,7 +25,7 @@ from deadletter.replay.lineup import (
 )
 from deadletter.replay.manifest import ShardProgress
 from deadletter.replay.plan import KeyPolicy
-from deadletter.replay.run_lane import RunRoom, copy_of
+from deadletter.replay.run_lane import TicketedLane, copy_of
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
 
@@ -50,7 +50,7 @@ class Standings:
         setup: ReplayWorkerSetup,
         lineup: ShardLineup,
         progress: ShardProgress,
-        room: RunRoom,
+        room: TicketedLane,
         limiter: RunLimiter,
     ) -> None:
         self.lineup = lineup

@@ -27,7 +27,7 @@ from deadletter.replay.manifest import ShardProgress, StatusUnavailable, save
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable
-from deadletter.replay.run_lane import CLAIM_SECONDS, RunRoom, claim_of_run
+from deadletter.replay.run_lane import CLAIM_SECONDS, TicketedLane, claim_of_run
 from deadletter.replay.run_source import RunSource
 from deadletter.replay.standing import Standings
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, TicketsUnavailable
@@ -77,7 +77,7 @@ class ReplayWorker:
             wait=setup.wait,
             new_token=setup.new_token,
         )
-        self._room = RunRoom(setup.room, setup.tickets, setup.tally)
+        self._room = TicketedLane(setup.room, setup.tickets, setup.tally)
         self._shards: dict[int, RunSource] = {}
         self._drains: dict[int, Draining] = {}
         self._saved_at = setup.clock()
