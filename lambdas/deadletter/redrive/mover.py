@@ -144,19 +144,52 @@ class Mover:
         """Move letters out of a queue, or out of a lane whose shard's intent `slot` holds.
 
         Returns those without a confirmation of another place. Letters stay on which a rule with
-        `max_matches` may act no more.
+        `max_matches` may act no more. Out of a queue, what is sent comes before what goes into the
+        waiting room, each under an intent of its own: bodies may take long to store, and no send
+        may wait for its mark meanwhile.
         """
-        if all(order.limit is None for order in orders):
-            return self._move(orders, slot, queue, lane)
+        is_limited = any(order.limit is not None for order in orders)
+        claimed = self._claim_matches(orders) if is_limited else {}
+        granted = self._granted(orders, claimed) if is_limited else orders
+        movable = self._movable(granted)
+        sends = Moves([order for order in movable if not _is_hold(order)])
+        holds = Moves([order for order in movable if _is_hold(order)])
+        if queue is None:
+            room = self._room if lane is None else lane
+            self._send(room, sends, slot, at_once=DELETED_AT_ONCE)
+            self._tally.count_possible_duplicates(holds.pending)
+            self._in_parallel([partial(self._postpone, order, room) for order in holds.pending])
+        elif sends.pending and not self._intend(sends.pending, slot):
+            self._count_untried(holds.pending)
+        else:
+            unsettled = self._send(queue, sends, slot)
+            if self._fifo:
+                # A letter that may come back must not find later ones of its group in the room.
+                holds.pending = [order for order in holds.pending if order.group not in unsettled]
+            self._hold(queue, holds, slot)
+        left = self._left(granted, sends, holds)
+        return self._with_refused(left, orders, granted, claimed) if is_limited else left
+
+    def _claim_matches(self, orders: Sequence[Order]) -> Mapping[str, str]:
         try:
-            claimed = self._match_counts.claim(orders)
+            return self._match_counts.claim(orders)
         except RecordsUnavailable as error:
             self._note_uncounted(error)
-            claimed = {}
+            return {}
+
+    def _granted(self, orders: Sequence[Order], claimed: Mapping[str, str]) -> Sequence[Order]:
+        """The orders that no limit stops; on FIFO in unbroken order."""
         granted = without_limit(orders, claimed)
-        if self._fifo:
-            granted = unbroken(orders, granted)
-        left = self._move(granted, slot, queue, lane)
+        return unbroken(orders, granted) if self._fifo else granted
+
+    def _with_refused(
+        self,
+        left: Left,
+        orders: Sequence[Order],
+        granted: Sequence[Order],
+        claimed: Mapping[str, str],
+    ) -> Left:
+        """What is left, with the letters that a limit stopped; their matches are given back."""
         going = {order.copy for order in granted}
         refused = [order for order in orders if order.copy not in going]
         self._tally.count_futile(len(refused))
@@ -167,36 +200,6 @@ class Mover:
             # The rule ends early by so many.
             self._note_uncounted(error)
         return Left(stayed, left.unknown)
-
-    def _move(
-        self,
-        orders: Sequence[Order],
-        slot: Slot,
-        queue: LetterStore | None,
-        lane: LaneStore | None,
-    ) -> Left:
-        """Out of a queue, what is sent comes before what goes into the waiting room, each under an
-        intent of its own: bodies may take long to store, and no send may wait for its mark
-        meanwhile.
-        """
-        movable = self._movable(orders)
-        sends = Moves([order for order in movable if not _is_hold(order)])
-        holds = Moves([order for order in movable if _is_hold(order)])
-        if queue is None:
-            room = self._room if lane is None else lane
-            self._send(room, sends, slot, at_once=DELETED_AT_ONCE)
-            self._tally.count_possible_duplicates(holds.pending)
-            self._in_parallel([partial(self._postpone, order, room) for order in holds.pending])
-            return self._left(orders, sends)
-        if sends.pending and not self._intend(sends.pending, slot):
-            self._count_untried(holds.pending)
-            return self._left(orders)
-        unsettled = self._send(queue, sends, slot)
-        if self._fifo:
-            # A letter that may come back must not find later ones of its group in the room.
-            holds.pending = [order for order in holds.pending if order.group not in unsettled]
-        self._hold(queue, holds, slot)
-        return self._left(orders, sends, holds)
 
     @contextmanager
     def counts_gathered(self) -> Iterator[None]:

@@ -11,7 +11,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import (
-    Question,
     Router,
     RouterAnswer,
     RouterUnavailable,
@@ -67,7 +66,11 @@ class RouterClient:
             )
             for received in letters
         ]
-        answer = self._ask(questions)
+        try:
+            answer = self.router.decide(questions)
+        except RouterUnavailable:
+            self.tally.count(Count.ROUTER_UNAVAILABLE)
+            answer = self.router.decide(questions)
         verdicts = usable_verdicts(answer, [question.letter.message_id for question in questions])
         self._count(answer, list(verdicts.values()), asked=len(letters))
         if not served:
@@ -89,13 +92,6 @@ class RouterClient:
         self.tally.note_bad_rows(answer.bad_rows)
         self.tally.count_failures(answer.failures, of=asked)
         self.tally.count_decisions(verdict.decision for verdict in verdicts)
-
-    def _ask(self, questions: Sequence[Question]) -> RouterAnswer:
-        try:
-            return self.router.decide(questions)
-        except RouterUnavailable:
-            self.tally.count(Count.ROUTER_UNAVAILABLE)
-        return self.router.decide(questions)
 
 
 def _came_back(verdict: Verdict) -> bool:
