@@ -256,18 +256,14 @@ class ReplayBench:
         return self.worker(**changes).run(self.clock() + seconds)
 
     def claim(self, shard: int) -> LaneClaim:
-        journal = DynamoDBJournal(self.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
-        return claim_of_run(
-            self.run_id,
-            shard,
-            journal=journal,
-            known=KnownIntents(journal, self.clock),
-            owner=self.stage.world.new_id(),
-            clock=self.clock,
-        )
+        setup = self._leaving()
+        return claim_of_run(setup, shard, KnownIntents(setup.journal, self.clock))
 
     def leave(self, seconds: float = 60.0, **changes: Any) -> bool:
-        setup = LeavingSetup(
+        return RunLeaving(replace(self._leaving(), **changes)).run(self.clock() + seconds)
+
+    def _leaving(self) -> LeavingSetup:
+        return LeavingSetup(
             pipeline=self.stage.pipeline,
             plan=self.plan,
             run=self.run,
@@ -278,14 +274,14 @@ class ReplayBench:
             ledger=self.ledger,
             room=self.room,
             objects=self.objects,
-            claim_for=self.claim,
+            journal=DynamoDBJournal(self.stage.clients.journal, LETTERS, "orders", ROWS_KEPT),
+            owner=self.stage.world.new_id(),
             router=self.stage.router,
             mover=self.mover,
             tally=self.tally,
             clock=self.clock,
             random=self.stage.world.random,
         )
-        return RunLeaving(replace(setup, **changes)).run(self.clock() + seconds)
 
     def reconcile(self, seconds: float = 60.0, **changes: Any) -> RunSum:
         setup = ReconcileSetup(

@@ -22,8 +22,6 @@ from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import GRACE, key_of
-from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.report import Tally
@@ -45,7 +43,6 @@ from deadletter.replay.names import Name, key_hash
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan, RunApproval
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
-from deadletter.replay.run_lane import claim_of_run
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -1107,18 +1104,6 @@ class ProcessParts:
 
     def _leave(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> bool:
         world, store = self._world, self._store
-        known, owner = KnownIntents(store("journal"), self.clock), self._token()
-
-        def claim_for(shard: int) -> LaneClaim:
-            return claim_of_run(
-                run.id,
-                shard,
-                journal=store("journal"),
-                known=known,
-                owner=owner,
-                clock=self.clock,
-            )
-
         leaving = RunLeaving(
             LeavingSetup(
                 pipeline=world._pipeline,
@@ -1131,7 +1116,8 @@ class ProcessParts:
                 ledger=store("ledger"),
                 room=store("room"),
                 objects=store("objects"),
-                claim_for=claim_for,
+                journal=store("journal"),
+                owner=self._token(),
                 router=self._router,
                 mover=self._mover(),
                 tally=self._tally,

@@ -9,7 +9,7 @@ made it into the manifest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
@@ -21,12 +21,11 @@ from deadletter.contract import (
     Reason,
     parking_source,
 )
-from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.draining import BatchPart, Draining, DrainSetup
+from deadletter.redrive.draining import BatchPart, Draining
 from deadletter.redrive.journal import OnRecord, Slot
-from deadletter.redrive.lane_claim import LaneClaim
+from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.rescue import is_parking
@@ -34,18 +33,15 @@ from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import (
     FOREVER,
     SHARDS,
-    WaitingRoom,
     WaitingRoomEntry,
     never,
 )
 from deadletter.replay.lineup import RunLetter, learned, letter_of, trails
-from deadletter.replay.manifest import ManifestIndex, ManifestParts, ShardProgress, Statuses, save
+from deadletter.replay.manifest import ManifestIndex, ShardProgress, save
 from deadletter.replay.names import PART
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects, discarded_name
-from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run import ReplayRun
-from deadletter.replay.run_lane import RunShard, TicketedLane, copy_of
-from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
+from deadletter.replay.run_lane import RunSetup, RunShard, TicketedLane, copy_of
+from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.routing.decision import DUE, Hold
 from deadletter.routing.router import RouterUnavailable, Verdict
 
@@ -63,19 +59,11 @@ WIND_DOWN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeavingSetup(DrainSetup):
+class LeavingSetup(RunSetup):
     """Everything that leaving is given. `index` is None if the run had no snapshot yet."""
 
-    plan: ReplayPlan
-    run: ReplayRun
     index: ManifestIndex | None
-    manifest: ManifestParts
-    statuses: Statuses
-    tickets: Tickets
-    ledger: Ledger
-    room: WaitingRoom
     objects: RunObjects
-    claim_for: Callable[[int], LaneClaim]
     random: Random
 
 
@@ -105,8 +93,9 @@ class RunLeaving:
     def run(self, deadline: float) -> bool:
         """Leave until `deadline` (epoch seconds). Returns whether nothing is in the lane."""
         is_complete = True
+        known = KnownIntents(self._setup.journal, self._setup.clock)
         for shard in range(SHARDS):
-            source = LeavingSource(self._setup, shard, deadline)
+            source = LeavingSource(self._setup, shard, known, deadline)
             worker = Draining(self._setup, source, source)
             try:
                 while not source.is_done:
@@ -123,9 +112,10 @@ class LeavingSource(RunShard):
     `is_complete` says whether all that was seen has left, and its outcome is known.
     """
 
-    def __init__(self, setup: LeavingSetup, shard: int, deadline: float) -> None:
-        room = TicketedLane(setup.room, setup.tickets, setup.tally)
-        super().__init__(setup.run.id, shard, setup.claim_for(shard), room)
+    def __init__(
+        self, setup: LeavingSetup, shard: int, known: KnownIntents, deadline: float
+    ) -> None:
+        super().__init__(setup, shard, known, TicketedLane(setup.room, setup.tickets, setup.tally))
         self.is_complete = True
         self.is_done = False
         self._setup = setup
@@ -243,8 +233,10 @@ class LeavingSource(RunShard):
         self._hold()
 
     def close(self) -> None:
-        self._feed.close()
-        super().close()
+        try:
+            self._feed.close()
+        finally:
+            super().close()
 
     def parts(self) -> Iterator[BatchPart]:
         """What leaves, and then what was sent: the router may not know what facts it lacks."""

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from deadletter.contract import run_lane
+from deadletter.failure.ledger import Ledger
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
+from deadletter.redrive.draining import DrainSetup
 from deadletter.redrive.journal import Journal
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot, numbered
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import LaneStore, RoomUnavailable, WaitingRoomEntry
+from deadletter.redrive.waiting_room import (
+    LaneStore,
+    RoomUnavailable,
+    WaitingRoom,
+    WaitingRoomEntry,
+)
+from deadletter.replay.manifest import ManifestParts, Statuses
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import ReplayRun
 from deadletter.replay.ticket import (
     OUTSIDE,
     ReplayOutcome,
@@ -22,6 +32,28 @@ from deadletter.replay.ticket import (
     TicketsUnavailable,
     confirmation_by,
 )
+
+CLAIM_SECONDS = 15.0
+"""Seconds from an intent of a run to its end: nothing is sent under it later. A worker that is
+killed keeps its shard from others for so long, and GRACE more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSetup(DrainSetup):
+    """What is given to each process that takes letters out of a run's lane.
+
+    `owner` is a text that no other process has.
+    """
+
+    plan: ReplayPlan
+    run: ReplayRun
+    manifest: ManifestParts
+    statuses: Statuses
+    tickets: Tickets
+    ledger: Ledger
+    room: WaitingRoom
+    journal: Journal
+    owner: str
 
 
 class RunShard:
@@ -34,11 +66,18 @@ class RunShard:
     admitted: str | None = None
     rests_until = 0.0
 
-    def __init__(self, run: str, shard: int, claim: LaneClaim, store: TicketedLane) -> None:
-        self.lane = run_lane(run)
+    def __init__(
+        self,
+        setup: RunSetup,
+        shard: int,
+        known: KnownIntents,
+        store: TicketedLane,
+        seconds: float = CLAIM_SECONDS,
+    ) -> None:
+        self.lane = run_lane(setup.run.id)
         self.shard = shard
         self.store = store
-        self._claim = claim
+        self._claim = claim_of_run(setup, shard, known, seconds)
         self._claimed: ClaimedLetters | None = None
 
     def entry(self, copy: str, place: str) -> WaitingRoomEntry:
@@ -170,27 +209,15 @@ def copy_of(received: ReceivedLetter) -> str:
     return received.letter.message_id
 
 
-CLAIM_SECONDS = 15.0
-"""Seconds from an intent of a run to its end: nothing is sent under it later. A worker that is
-killed keeps its shard from others for so long, and GRACE more."""
-
-
 def claim_of_run(
-    run: str,
-    shard: int,
-    *,
-    journal: Journal,
-    known: KnownIntents,
-    owner: str,
-    clock: Callable[[], float],
-    seconds: float = CLAIM_SECONDS,
+    setup: RunSetup, shard: int, known: KnownIntents, seconds: float = CLAIM_SECONDS
 ) -> LaneClaim:
-    """The claim of worker `owner` on a shard of a run's lane; an intent stands for `seconds`."""
+    """The claim on a shard of a run's lane; an intent stands for `seconds`."""
     return LaneClaim(
-        journal=journal,
+        journal=setup.journal,
         known=known,
-        name=lane_slot(run_lane(run), shard),
-        owner=numbered(owner),
-        clock=clock,
-        ends=lambda: clock() + seconds,
+        name=lane_slot(run_lane(setup.run.id), shard),
+        owner=numbered(setup.owner),
+        clock=setup.clock,
+        ends=lambda: setup.clock() + seconds,
     )

@@ -12,7 +12,8 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.draining import BatchPart, SentBefore
 from deadletter.redrive.journal import GRACE, OnRecord, Slot
-from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim
+from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_claim import ClaimedLetters
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.router_client import RouterClient
@@ -28,7 +29,7 @@ from deadletter.replay.lineup import RunLetter, RunStage, ended, trails
 from deadletter.replay.plan import DELIVER, DISCARD
 from deadletter.replay.plan_limits import Fates, is_own_circuit, is_send, within
 from deadletter.replay.run import RunState
-from deadletter.replay.run_lane import RunShard, TicketedLane, copy_of
+from deadletter.replay.run_lane import CLAIM_SECONDS, RunShard, TicketedLane, copy_of
 from deadletter.replay.standing import LONGEST_LOOK, Standings
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -54,11 +55,12 @@ class RunSource(RunShard):
         self,
         setup: ReplayWorkerSetup,
         standings: Standings,
-        claim: LaneClaim,
+        known: KnownIntents,
         room: TicketedLane,
         limiter: RunLimiter,
     ) -> None:
-        super().__init__(setup.run.id, standings.progress.shard, claim, room)
+        seconds = CLAIM_SECONDS + (setup.carrier.seconds if setup.carrier else 0.0)
+        super().__init__(setup, standings.progress.shard, known, room, seconds)
         self.sent = self.further = 0
         self.busy_until = 0.0
         self.standings = standings

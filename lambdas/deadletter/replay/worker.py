@@ -27,7 +27,7 @@ from deadletter.replay.manifest import ShardProgress, StatusUnavailable, save
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable
-from deadletter.replay.run_lane import CLAIM_SECONDS, TicketedLane, claim_of_run
+from deadletter.replay.run_lane import TicketedLane
 from deadletter.replay.run_source import RunSource
 from deadletter.replay.standing import Standings
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, TicketsUnavailable
@@ -121,17 +121,8 @@ class ReplayWorker:
                 ordered=self._plan.ordered,
                 most_keys=keys,
             )
-            claim = claim_of_run(
-                setup.run.id,
-                shard,
-                journal=setup.journal,
-                known=self._known,
-                owner=setup.owner,
-                clock=setup.clock,
-                seconds=CLAIM_SECONDS + (setup.carrier.seconds if setup.carrier else 0.0),
-            )
             standings = Standings(setup, lineup, progress, self._room, self._limiter)
-            source = RunSource(setup, standings, claim, self._room, self._limiter)
+            source = RunSource(setup, standings, self._known, self._room, self._limiter)
             self._shards[shard] = source
             self._drains[shard] = Draining(setup, source, source)
         self._before = self._tries()

@@ -20,8 +20,6 @@ from deadletter.aws.wiring.stores import CountMetric, Stores
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, Mode, originals_object
 from deadletter.redrive.concurrency import InParallel
-from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.report import Tally
 from deadletter.replay.bringing_back import Repeating, Restoring
@@ -43,7 +41,6 @@ from deadletter.replay.names import CountedOrigins
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan, belongs_to
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable
-from deadletter.replay.run_lane import claim_of_run
 from deadletter.replay.snapshot import Snapshot
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -363,18 +360,6 @@ class _Parts:
         tally = Tally(self.stores.count_metric)
         stores = self.stores.telling(tally)
         manifest = Manifest(self.stores.objects(run.id))
-        known, owner = KnownIntents(stores.journal, self.world.clock), self.world.new_id()
-
-        def claim_for(shard: int) -> LaneClaim:
-            return claim_of_run(
-                run.id,
-                shard,
-                journal=stores.journal,
-                known=known,
-                owner=owner,
-                clock=self.world.clock,
-            )
-
         leaving = RunLeaving(
             LeavingSetup(
                 pipeline=self.pipeline,
@@ -387,7 +372,8 @@ class _Parts:
                 ledger=stores.ledger,
                 room=stores.room,
                 objects=self.stores.objects(run.id),
-                claim_for=claim_for,
+                journal=stores.journal,
+                owner=self.world.new_id(),
                 router=stores.router,
                 mover=stores.mover(tally, stores.room, stores.targets),
                 tally=tally,
