@@ -109,6 +109,15 @@ def test_a_letter_without_an_answer_is_left_alone_until_its_intent_has_ended() -
     assert bench.tally.count_of(Figure.POSSIBLE_DUPLICATE) == 1
 
 
+def test_a_worker_that_got_no_answer_counts_a_possible_duplicate_when_it_tries_again() -> None:
+    """It has read the journal before, and holds the claim: what it knows itself counts too."""
+    bench = ReplayBench([""], DIRECT)
+    consumer = Answers([DirectFate.UNKNOWN, DirectFate.DUPLICATE])
+    assert bench.work(200, carrier=delivering(bench, consumer)).done
+    assert consumer.got == [0, 0]
+    assert bench.tally.count_of(Figure.POSSIBLE_DUPLICATE) == 1
+
+
 def test_a_receiver_that_asks_for_a_pause_gets_it() -> None:
     bench = ReplayBench([""], DIRECT)
     consumer = Answers([DirectFate.UNTRIED], retry_after=60.0)
