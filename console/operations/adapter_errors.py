@@ -36,8 +36,8 @@ def _of_adapters() -> tuple[type[Exception], ...]:
     from deadletter.redrive.lease import LeaseUnavailable
     from deadletter.redrive.observed import ObservedUnavailable
     from deadletter.redrive.waiting_room import RoomUnavailable
+    from deadletter.replay.manifest import StatusUnavailable
     from deadletter.replay.objects import ObjectsUnavailable
-    from deadletter.replay.progress import StatusUnavailable
     from deadletter.replay.run import BadRunRow, RunsUnavailable
     from deadletter.replay.ticket import TicketsUnavailable
     from deadletter.routing.router import RouterUnavailable

@@ -40,7 +40,7 @@ from .words import count
 if TYPE_CHECKING:
     from deadletter.message.stamp import Stamp
     from deadletter.processing.idempotency import BusinessKey
-    from deadletter.replay.edit_request import EditRequest
+    from deadletter.replay.edits import EditRequest
     from deadletter.routing.selection import Pick
     from deadletter.settings.pipeline import Pipeline
 
@@ -218,7 +218,7 @@ def apply_to(switch: RunSwitch, change: Change, reason: str, accept: bool) -> Co
     Returns why those were not edited that could not be, with their number. Both versions of each
     are kept with the run.
     """
-    from deadletter.replay.edit_request import EDITABLE, MOST_EDITS
+    from deadletter.replay.edits import EDITABLE, MOST_EDITS
 
     session, run = switch.session, switch.read()
     if run.state not in EDITABLE:
@@ -266,7 +266,7 @@ class _Editor:
         return edit.record
 
     def _request(self, held: HeldLetter) -> EditRequest:
-        from deadletter.replay.edit_request import EditRequest
+        from deadletter.replay.edits import EditRequest
         from deadletter.replay.names import key_hash
 
         session, name = self._switch.session, held.listed.name
@@ -329,18 +329,14 @@ def held_letters(switch: RunSwitch, letters: Iterator[ListedLetter]) -> Iterator
 
 def _read(switch: RunSwitch, letters: Sequence[ListedLetter]) -> Iterator[HeldLetter]:
     from deadletter.redrive.waiting_room import WaitingRoomEntry
-    from deadletter.replay.lineup import RunLetter
-    from deadletter.replay.outcomes import room_place, trails
+    from deadletter.replay.lineup import letter_of, trails
 
     if not letters:
         return
     session, app, pipeline = switch.session, switch.app, switch.pipeline
     tickets = tickets_of(session, app, pipeline.name, switch.id)
     room = waiting_room(session, app, pipeline)
-    asked = [
-        RunLetter(letter.name, 0, letter.name.copy, room_place(letter.name.place))
-        for letter in letters
-    ]
+    asked = [letter_of(letter.name, 0) for letter in letters]
     lane = run_lane(switch.id)
     with aws_errors():
         by_copy = {

@@ -123,7 +123,7 @@ def _thrown_away(
 
 def _discard(session: Session, app: App, noted: RunTicket, notes: list[str]) -> LetterDiscard:
     """How a run threw a letter away, and where its copy is."""
-    from deadletter.replay.discarded import discarded_name
+    from deadletter.replay.objects import discarded_name
 
     run, plan = noted.run, noted.plan
     objects = objects_of(session, app, run.pipeline, run.id)

@@ -619,7 +619,7 @@ def _content(
     """The message, as it was found or read without a receive; or None, and why it was not read."""
     from botocore.exceptions import ClientError
 
-    from deadletter.replay.discarded import discarded_letter, discarded_name
+    from deadletter.replay.objects import discarded_letter, discarded_name
 
     from .adapter_errors import aws_errors
     from .aws import explain

@@ -566,7 +566,7 @@ class _OfPipeline:
 
     def _discarded(self) -> Iterator[FoundMessage]:
         from deadletter.aws.objects import S3RunObjects, runs_with_objects
-        from deadletter.replay.discarded import NotADiscardedLetter, discarded_letter
+        from deadletter.replay.objects import NotADiscardedLetter, discarded_letter
 
         s3, bucket = self._session.aws.s3, self._app.letters_bucket
         for run in list(runs_with_objects(s3, bucket, self._name)):

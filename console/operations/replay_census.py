@@ -120,9 +120,8 @@ def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:
 def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     """Each letter of a run in order. Problem if it has no snapshot yet."""
     from deadletter.aws.run_letters import DynamoDBStatuses
-    from deadletter.replay.manifest import Manifest
+    from deadletter.replay.manifest import Manifest, ShardProgress
     from deadletter.replay.names import PART
-    from deadletter.replay.progress import ShardProgress
 
     session = switch.session
     manifest = Manifest(switch.objects)

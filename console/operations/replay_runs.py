@@ -10,14 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.replay.plan import DISCARDED_LETTERS, ORIGINALS, ReplayPlan
-from deadletter.replay.run import (
-    ReplayRun,
-    RunRefused,
-    RunState,
-    aborted,
-    held,
-    resumed,
-)
+from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
 from .adapter_errors import aws_errors
@@ -199,7 +192,7 @@ def _without_room(switch: RunSwitch) -> Sequence[str]:
     """The letters that a run that repeats has not made, by the ids of their first lives: they would
     have gone without the new key that they were to get."""
     from deadletter.replay.names import NotAName, from_lines
-    from deadletter.replay.new_key import NO_ROOM
+    from deadletter.replay.objects import NO_ROOM
 
     with aws_errors():
         names = switch.objects.get(NO_ROOM)
@@ -475,8 +468,8 @@ class RunSwitch:
         A person who may approve need not be allowed to change the run. Returns the run as its
         execution writes it within seconds.
         """
-        from deadletter.replay.approval import ApprovalAnswer
         from deadletter.replay.machine import answered
+        from deadletter.replay.plan import ApprovalAnswer
 
         answer = ApprovalAnswer(approved, person(self.session), because)
         after = answered(self.before, answer, self.session.now.timestamp())

@@ -31,7 +31,7 @@ from .words import count, moment
 
 if TYPE_CHECKING:
     from deadletter.aws.objects import S3RunObjects
-    from deadletter.replay.discarded import DiscardedLetter
+    from deadletter.replay.objects import DiscardedLetter
     from deadletter.replay.run import ReplayRun
 
 # Copies in memory at once: each may have a mebibyte.
@@ -248,7 +248,7 @@ def _read(
 def _parsed(
     objects: S3RunObjects, run: str, names: Sequence[str], copies: _Copies
 ) -> Iterator[FoundLetter]:
-    from deadletter.replay.discarded import NotADiscardedLetter, discarded_letter
+    from deadletter.replay.objects import NotADiscardedLetter, discarded_letter
 
     for name, data in _contents(objects, names).items():
         try:

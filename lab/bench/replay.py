@@ -47,12 +47,10 @@ from deadletter.contract import MAIN_DLQ
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import SHARDS, HeldItem
-from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.manifest import Manifest
-from deadletter.replay.names import Name, key_hash, to_lines
-from deadletter.replay.objects import StoredObject
-from deadletter.replay.originals import lines_in
+from deadletter.replay.names import CountedOrigins, Name, key_hash, to_lines
+from deadletter.replay.objects import StoredObject, lines_in
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.snapshot import Snapshot
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer

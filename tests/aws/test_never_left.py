@@ -42,7 +42,7 @@ from deadletter.message.letter import Letter
 from deadletter.message.queue import SendResult
 from deadletter.message.stamp import Stamp
 from deadletter.outage.prober import ConsumerUnavailable
-from deadletter.replay.delivering import DirectAnswer, DirectFate
+from deadletter.replay.carriers import DirectAnswer, DirectFate
 from sandbox import certificate
 from tests.each_row import each_row
 from tests.samples import letter, received

@@ -42,7 +42,7 @@ from deadletter.redrive.journal import Intent, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.shards import RunNotStarted
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
-from deadletter.replay.delivering import DirectAnswer
+from deadletter.replay.carriers import DirectAnswer
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.routing.router import RouterUnavailable
 from deadletter.rules.rulebook import RulesUnavailable

@@ -20,10 +20,9 @@ from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.machine import ReplaySteps, replay_event
-from deadletter.replay.manifest import ManifestIndex
+from deadletter.replay.manifest import ManifestIndex, PartStatus
 from deadletter.replay.names import Name
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import PartStatus
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.settings.pipeline import Pipeline

@@ -14,8 +14,7 @@ from moto import mock_aws
 
 from deadletter.aws.executions import StepFunctionsReplays
 from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayStarts
-from deadletter.replay.approval import ApprovalAnswer
-from deadletter.replay.plan import DISCARD, ReplayPlan
+from deadletter.replay.plan import DISCARD, ApprovalAnswer, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunsUnavailable
 from tests.tables import LETTERS, create_letters_table
 

@@ -8,7 +8,7 @@ import pytest
 
 from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.run_letters import DynamoDBStatuses
-from deadletter.replay.progress import PartStatus
+from deadletter.replay.manifest import PartStatus
 from deadletter.replay.run import BadRunRow
 from tests.aws.backends import Aws
 from tests.tables import LETTERS, create_letters_table

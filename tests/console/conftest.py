@@ -53,10 +53,9 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import SHARDS, never
-from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
+from deadletter.replay.manifest import Manifest, ManifestIndex, PartStatus, part_name
 from deadletter.replay.names import Name, to_lines
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import PartStatus
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.routing.decision import Hold

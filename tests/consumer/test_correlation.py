@@ -8,7 +8,7 @@ from deadletter.consumer import Permanent, consumer, correlation_id
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
-from deadletter.replay.delivering import DirectFate
+from deadletter.replay.carriers import DirectFate
 from deadletter.testing import Letterbox
 from tests.consumer.test_replay_delivery import deliver, of_run
 from tests.processing.doubles import Site, record, redriven

@@ -9,7 +9,7 @@ from deadletter.consumer import Permanent, Skip, consumer
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
-from deadletter.replay.delivering import DirectFate
+from deadletter.replay.carriers import DirectFate
 from deadletter.testing import Letterbox
 from deadletter.testing.fakes import MemoryLambda
 from tests.samples import letter

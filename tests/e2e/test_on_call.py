@@ -27,7 +27,7 @@ from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
-from deadletter.replay.discarded import DiscardedLetter, discarded_name
+from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.routing.decision import Hold
 from sandbox.progress import until
 from sandbox.replay.pipeline import ReplayPipeline

@@ -49,8 +49,7 @@ from deadletter.redrive.journal import Intent, Plan, key_of
 from deadletter.redrive.order import Order
 from deadletter.redrive.orphans import delete_orphans
 from deadletter.redrive.waiting_room import FOREVER, SHARDS
-from deadletter.replay.approval import ApprovalAnswer
-from deadletter.replay.plan import DISCARD, ReplayPlan
+from deadletter.replay.plan import DISCARD, ApprovalAnswer, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Router

@@ -113,7 +113,7 @@ class Bench:
             in_passing=self.verdict_source is not None,
             throttle=rate if self.throttled else None,
         )
-        self.worker = Draining(setup, self.source, self.known, self.verdict_source)
+        self.worker = Draining(setup, self.source, self.verdict_source)
 
     def depth(self) -> Depth:
         return Depth(0, 0, 0)
@@ -168,7 +168,7 @@ class Bench:
 
     # The mover.
 
-    def move(self, orders: Sequence[Order], _slot: object, *, queue: None) -> Left:
+    def move(self, orders: Sequence[Order], _slot: object) -> Left:
         self.orders += orders
         for order in orders:
             if order.copy not in self.stays:

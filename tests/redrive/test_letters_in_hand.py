@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from deadletter.aws.router import LambdaRouter
 from deadletter.message.letter import Letter, to_json
 from deadletter.message.queue import ReceivedLetter
-from deadletter.redrive import letters_in_hand
-from deadletter.redrive.letters_in_hand import LettersInHand
+from deadletter.redrive import receiving
+from deadletter.redrive.receiving import LettersInHand
 from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
 from deadletter.routing.wire import answer_event
 from deadletter.testing.clock import START
@@ -46,7 +46,7 @@ def test_of_a_copy_that_came_twice_the_last_handle_counts() -> None:
 
 
 def test_a_copy_that_came_twice_is_measured_as_one_letter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(letters_in_hand, "MAX_REQUEST", 2 * request_bytes(received("a")))
+    monkeypatch.setattr(receiving, "MAX_REQUEST", 2 * request_bytes(received("a")))
     hand = LettersInHand([received("a"), received("a")])
     assert not hand.fill_a_request
     hand.add([received("b")])
@@ -59,7 +59,7 @@ def test_a_request_is_full_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     letters = [received("a"), received("b"), received("c")]
     size = request_bytes(letters[0])
     for spare, requests in ((0, [["a", "b"], ["c"]]), (-1, [["a"], ["b"], ["c"]])):
-        monkeypatch.setattr(letters_in_hand, "MAX_REQUEST", 2 * size + spare)
+        monkeypatch.setattr(receiving, "MAX_REQUEST", 2 * size + spare)
         hand = LettersInHand(letters)
         assert [ids(hand.take(10)) for _ in requests] == requests
         assert (len(hand), hand.fill_a_request) == (0, False)
@@ -67,7 +67,7 @@ def test_a_request_is_full_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_letter_too_large_for_a_request_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The router's answer decides on it; a worker that never took it would stand still."""
-    monkeypatch.setattr(letters_in_hand, "MAX_REQUEST", 1)
+    monkeypatch.setattr(receiving, "MAX_REQUEST", 1)
     hand = LettersInHand([received("a"), received("b")])
     assert [ids(hand.take(10)) for _ in "ab"] == [["a"], ["b"]]
 
@@ -80,9 +80,9 @@ def test_a_hand_is_full_to_the_byte_at_first_and_when_it_was_cleared(
     hand = LettersInHand()
     for _ in range(2):
         hand.add(letters)
-        monkeypatch.setattr(letters_in_hand, "MAX_REQUEST", size + 1)
+        monkeypatch.setattr(receiving, "MAX_REQUEST", size + 1)
         assert not hand.fill_a_request
-        monkeypatch.setattr(letters_in_hand, "MAX_REQUEST", size)
+        monkeypatch.setattr(receiving, "MAX_REQUEST", size)
         assert hand.fill_a_request
         hand.clear()
         assert (len(hand), list(hand)) == (0, [])

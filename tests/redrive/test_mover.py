@@ -696,7 +696,7 @@ def test_a_later_chunk_holds_a_letter_of_such_a_group_only_when_the_mark_is_on_r
 
     Each request of the router takes one letter: the second is in the worker's hand meanwhile.
     """
-    monkeypatch.setattr("deadletter.redrive.letters_in_hand.MAX_REQUEST", 10)
+    monkeypatch.setattr("deadletter.redrive.receiving.MAX_REQUEST", 10)
     scene = FifoScene()
     marks: list[Any] = []
 

@@ -107,7 +107,7 @@ class Bench:
             home="dlq",
         )
         self.source = QueueSource(setup, self.run, 0, self.in_hand, known=self.known)
-        self.worker = Draining(setup, self.source, self.known, here)
+        self.worker = Draining(setup, self.source, here)
 
     # The queue.
 

@@ -10,8 +10,7 @@ import pytest
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter, TooManyInFlight
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
-from deadletter.redrive.letters_in_hand import LettersInHand
-from deadletter.redrive.receiving import ChunkReceiver
+from deadletter.redrive.receiving import ChunkReceiver, LettersInHand
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import MOST_RECEIVES, RunLimits
 from deadletter.signals.figures import Figure

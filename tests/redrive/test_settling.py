@@ -8,9 +8,9 @@ from typing import Any
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.draining import SentBefore, Settling
 from deadletter.redrive.journal import Intent, OpenIntents, Plan, key_of
 from deadletter.redrive.report import Tally
-from deadletter.redrive.settling import SentBefore, Settling
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Question, RouterAnswer
 from deadletter.signals.figures import Count

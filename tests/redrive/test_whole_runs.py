@@ -243,7 +243,7 @@ def test_letters_in_hand_are_visible_after_a_run_that_ends_early(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each fills a request of its own; the router fails at the first."""
-    monkeypatch.setattr("deadletter.redrive.letters_in_hand.MAX_REQUEST", 1)
+    monkeypatch.setattr("deadletter.redrive.receiving.MAX_REQUEST", 1)
     dead(stage, 3)
     setup = stage.redriver()._setup
     router = Other(setup.router, decide=raising(RouterUnavailable("down")))

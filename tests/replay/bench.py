@@ -27,15 +27,14 @@ from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, never
-from deadletter.replay.carried import DirectCarrier
+from deadletter.replay.carriers import DirectCarrier
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
-from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
+from deadletter.replay.manifest import Manifest, ManifestIndex, ShardProgress, part_name
 from deadletter.replay.names import PART, Name, key_hash, to_lines
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import ShardProgress
 from deadletter.replay.reconcile import ReconcileSetup, RunSum, reconcile
 from deadletter.replay.run import ReplayRun, RunState, aborted
-from deadletter.replay.shard_work import claim_of_run
+from deadletter.replay.run_lane import claim_of_run
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup, WorkReport
@@ -257,18 +256,14 @@ class ReplayBench:
         return self.worker(**changes).run(self.clock() + seconds)
 
     def claim(self, shard: int) -> LaneClaim:
-        journal = DynamoDBJournal(self.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
-        return claim_of_run(
-            self.run_id,
-            shard,
-            journal=journal,
-            known=KnownIntents(journal, self.clock),
-            owner=self.stage.world.new_id(),
-            clock=self.clock,
-        )
+        setup = self._leaving()
+        return claim_of_run(setup, shard, KnownIntents(setup.journal, self.clock))
 
     def leave(self, seconds: float = 60.0, **changes: Any) -> bool:
-        setup = LeavingSetup(
+        return RunLeaving(replace(self._leaving(), **changes)).run(self.clock() + seconds)
+
+    def _leaving(self) -> LeavingSetup:
+        return LeavingSetup(
             pipeline=self.stage.pipeline,
             plan=self.plan,
             run=self.run,
@@ -279,14 +274,14 @@ class ReplayBench:
             ledger=self.ledger,
             room=self.room,
             objects=self.objects,
-            claim_for=self.claim,
+            journal=DynamoDBJournal(self.stage.clients.journal, LETTERS, "orders", ROWS_KEPT),
+            owner=self.stage.world.new_id(),
             router=self.stage.router,
             mover=self.mover,
             tally=self.tally,
             clock=self.clock,
             random=self.stage.world.random,
         )
-        return RunLeaving(replace(setup, **changes)).run(self.clock() + seconds)
 
     def reconcile(self, seconds: float = 60.0, **changes: Any) -> RunSum:
         setup = ReconcileSetup(

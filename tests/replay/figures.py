@@ -35,8 +35,7 @@ from deadletter.aws.replay_evidence import counted
 from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.failure.failure import TIMEOUT
-from deadletter.replay.carried import DirectCarrier
-from deadletter.replay.delivering import DirectFate
+from deadletter.replay.carriers import DirectCarrier, DirectFate
 from deadletter.replay.judge import RunEvidence, judged
 from deadletter.replay.machine import replay_event
 from deadletter.replay.plan import DELIVER, ReplayPlan

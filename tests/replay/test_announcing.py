@@ -12,8 +12,8 @@ import pytest
 from deadletter.aws.events import EventBus
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.contract import DAY, EventType
-from deadletter.replay.announcing import RunAnnouncer, is_untold, run_detail
 from deadletter.replay.care import RunsKeeper
+from deadletter.replay.machine import RunAnnouncer, is_untold, run_detail
 from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable, held, moved_to
 from deadletter.signals.figures import Count
 from deadletter.testing.clock import Clock

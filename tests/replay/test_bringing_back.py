@@ -9,10 +9,9 @@ from typing import Any
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
-from deadletter.replay.discarded import DiscardedLetter, discarded_name
-from deadletter.replay.objects import StoredObject
+from deadletter.replay.bringing_back import Restoring, restored_copy
+from deadletter.replay.objects import DiscardedLetter, StoredObject, discarded_name
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.restoring import Restoring, restored_copy
 from deadletter.replay.run import BadRun, ReplayRun, RunState, bad_run_row, held
 from deadletter.replay.ticket import BadTicket, ReplayOutcome, Ticket
 from deadletter.routing.router import Question
@@ -140,7 +139,7 @@ class Pass:
             note_bad_row=self.notes.append,
             **known,
         )
-        return restoring.run(self.clock() + seconds)
+        return restoring.restore(self.clock() + seconds)
 
     @property
     def restored(self) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from deadletter.aws import replay_runs
 from deadletter.aws.replay_runs import DynamoDBReplayStarts, packed, read_counted
-from deadletter.replay.counted import CountedOrigins
+from deadletter.replay.names import CountedOrigins
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import BadRunRow, RunsUnavailable
 from deadletter.testing.clock import Clock

@@ -30,8 +30,7 @@ from deadletter.redrive.journal import (
 from deadletter.redrive.journal import Plan as JournalPlan
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
-from deadletter.replay.discarding import Discarding
+from deadletter.replay.carriers import Delivering, DirectAnswer, DirectFate, Discarding
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
@@ -110,6 +109,15 @@ def test_a_letter_without_an_answer_is_left_alone_until_its_intent_has_ended() -
     assert bench.tally.count_of(Figure.POSSIBLE_DUPLICATE) == 1
 
 
+def test_a_worker_that_got_no_answer_counts_a_possible_duplicate_when_it_tries_again() -> None:
+    """It has read the journal before, and holds the claim: what it knows itself counts too."""
+    bench = ReplayBench([""], DIRECT)
+    consumer = Answers([DirectFate.UNKNOWN, DirectFate.DUPLICATE])
+    assert bench.work(200, carrier=delivering(bench, consumer)).done
+    assert consumer.got == [0, 0]
+    assert bench.tally.count_of(Figure.POSSIBLE_DUPLICATE) == 1
+
+
 def test_a_receiver_that_asks_for_a_pause_gets_it() -> None:
     bench = ReplayBench([""], DIRECT)
     consumer = Answers([DirectFate.UNTRIED], retry_after=60.0)
@@ -154,7 +162,7 @@ def test_no_invocation_begins_too_late_or_in_a_pause_behind_another(
 @contextmanager
 def of_a_hundred_bytes_each(most: int) -> Iterator[None]:
     """Letters of 100 bytes, and invocations that take so many bytes."""
-    module = "deadletter.replay.delivering"
+    module = "deadletter.replay.carriers"
     with patch(f"{module}.request_bytes", return_value=100), patch(f"{module}.MAX_REQUEST", most):
         yield
 

@@ -19,7 +19,7 @@ from deadletter.aws.wiring.stores import Stores
 from deadletter.contract import Reason
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
-from deadletter.replay.discarding import Discarding
+from deadletter.replay.carriers import Discarding
 from deadletter.replay.machine import ReplaySteps, replay_event
 from deadletter.replay.plan import DISCARD, ReplayPlan, plan_from_text
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted

@@ -18,7 +18,7 @@ from deadletter.redrive.run_limits import RunStopped
 from deadletter.replay.names import Name, from_lines, key_hash
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.snapshot import NothingRedriven, SnapshotVerdicts, joined
+from deadletter.replay.snapshot import NothingRedriven, Snapshot, joined
 from deadletter.routing.decision import Hold, Park, Redrive
 from deadletter.routing.router import Question, RouterUnavailable, Verdict
 from deadletter.routing.selection import Pick
@@ -50,8 +50,8 @@ class Pass:
             trusted_senders=frozenset(),
         )
         ports: Any = self
-        known = {"counted": None, "in_lane": True, **changes}
-        self.verdicts_ = SnapshotVerdicts(setup, self.plan, objects=ports, token="t", **known)
+        known = {"counted": None, "lane": "parked", **changes}
+        self.verdicts_ = Snapshot(setup, self.plan, objects=ports, token="t", **known)
 
     def key(self, received: ReceivedLetter) -> tuple[str, str]:
         return ("pk", received.letter.message_id)
@@ -190,7 +190,8 @@ def test_a_letter_that_does_not_join_is_counted_by_why(
 def test_of_a_letter_that_cannot_join_the_router_is_not_asked(
     in_lane: bool, counted: Any, fields: dict[str, Any], is_asked: bool
 ) -> None:
-    run = Pass(counted=counted, in_lane=in_lane, of_source=lambda home: home == "dlq")
+    plan = replace(PLAN, source="lane:due" if in_lane else "parking:default")
+    run = Pass(counted=counted, lane=plan.lane, plan=plan, of_source=lambda home: home == "dlq")
     run.take("a", **fields)
     assert bool(run.asked) is is_asked
 
@@ -241,7 +242,8 @@ def test_a_letter_that_the_run_has_not_sent_joins(stamp: Stamp) -> None:
 
 
 def test_a_pass_stops_when_its_time_is_over_or_its_page_is_refused() -> None:
-    run = Pass(stops=START + 10.0)
+    run = Pass()
+    run.verdicts_._stops = START + 10.0
     run.clock.advance(9.9)
     assert run.take("a")
     run.clock.advance(0.1)

@@ -11,17 +11,17 @@ import pytest
 
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.objects import S3RunObjects
-from deadletter.contract import DISCARDED, PARKED_LANE, ROWS_KEPT, run_lane
+from deadletter.contract import DISCARDED, PARKED_LANE, ROWS_KEPT, Reason, run_lane
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import OUT_OF_ROOM, Plan, Slot, key_of
 from deadletter.redrive.lane_claim import lane_slot
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, RoomUnavailable
-from deadletter.replay.discarded import discarded_name
 from deadletter.replay.names import PART
-from deadletter.replay.objects import ObjectsUnavailable
+from deadletter.replay.objects import ObjectsUnavailable, discarded_name
 from deadletter.replay.plan import DISCARD, ReplayPlan
+from deadletter.replay.run_lane import CLAIM_SECONDS
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.routing.router import RouterAnswer, RouterUnavailable
 from deadletter.signals.figures import Figure
@@ -179,7 +179,7 @@ NEW_ID = "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"
 
 def sent_without_facts(bench: ReplayBench) -> str:
     """A worker has sent a letter of ten attributes and marked it, and died; returns its copy."""
-    [name] = bench.names
+    name = bench.names[0]
     journal = DynamoDBJournal(bench.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
     worker = Slot(journal, f"{lane_slot(run_lane(bench.run_id), name.shard)}~worker.1", "worker")
     worker.intend([Plan(key_of(name.copy), OUT_OF_ROOM, 0)], bench.clock() + 15.0)
@@ -215,6 +215,47 @@ def test_a_sent_letter_whose_facts_are_missing_stays_while_the_router_gives_no_a
     bench.clock.advance(31.0)
     bench.leave()
     assert bench.in_lane() == []
+
+
+def test_a_router_that_gives_no_answer_holds_up_only_what_was_sent() -> None:
+    bench = ReplayBench(["a", "a"])
+    copy = sent_without_facts(bench)
+    bench.abort()
+
+    class Down:
+        def decide(self, _questions: object) -> RouterAnswer:
+            raise RouterUnavailable("throttled")
+
+    assert not bench.leave(router=Down())
+    assert bench.in_lane() == [copy]
+    assert bench.outcomes() == {0: ReplayOutcome.OPEN, 1: ReplayOutcome.LEFT}
+
+
+def test_a_leaving_that_stood_still_moves_nothing_after_its_claim_has_ended() -> None:
+    """Another worker may have the shard by then."""
+    bench = ReplayBench([""])
+    bench.abort()
+
+    class Slow:
+        read, settle = bench.tickets.read, bench.tickets.settle
+
+        def put(self, tickets: Sequence[Ticket]) -> None:
+            bench.tickets.put(tickets)
+            bench.clock.advance(CLAIM_SECONDS)
+
+    assert not bench.leave(tickets=Slow())
+    assert len(bench.in_lane()) == 1
+    assert bench.tally.count_of(Figure.POSSIBLE_DUPLICATE) == 0
+    assert bench.leave()
+    assert bench.in_lane() == []
+
+
+def test_the_ledger_knows_what_an_aborted_run_has_parked() -> None:
+    bench = ReplayBench([""])
+    bench.abort()
+    assert bench.leave()
+    [name] = bench.names
+    assert bench.ledger.rows([name.origin])[name.origin].parked_as is Reason.RUN_ABORTED
 
 
 def test_a_letter_that_a_run_of_its_queue_may_still_be_moving_stays() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deadletter.replay.lineup import PartCache, RunLetter, RunStage, ShardLineup
+from deadletter.replay.manifest import PartStatus, ShardProgress
 from deadletter.replay.names import PART, Name, key_hash
-from deadletter.replay.progress import PartStatus, ShardProgress
 from deadletter.replay.ticket import ReplayOutcome
 
 
@@ -37,7 +37,6 @@ class Shard:
             progress=self.progress,
             ordered=ordered,
             most_keys=most_keys,
-            place_of=lambda name: name.place[1],
         )
 
     def part(self, number: int) -> Sequence[Name]:
@@ -72,7 +71,8 @@ def test_a_letter_that_comes_in_hand_is_not_read_sent_or_missed_yet() -> None:
     shard = Shard([named(7)])
     shard.lineup.fill(1)
     letter = shard.letter(0)
-    assert (letter.copy, letter.place, letter.stage) == ("c7", "7", RunStage.UNREAD)
+    place = '["pk", "7", null]'
+    assert (letter.copy, letter.place, letter.stage) == ("c7", place, RunStage.UNREAD)
     counted = (letter.returns, letter.looks, letter.misses, letter.look_at, letter.known_at)
     assert not any(counted)
     assert (letter.ticket, letter.bound, letter.maybe_sent) == (None, None, False)

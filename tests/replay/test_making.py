@@ -14,12 +14,10 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import HeldItem
+from deadletter.replay.bringing_back import Repeating, restored_copy
 from deadletter.replay.names import Name, from_lines, key_hash
-from deadletter.replay.objects import StoredObject
-from deadletter.replay.originals import line_of, packed
+from deadletter.replay.objects import StoredObject, line_of, packed
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.repeating import Repeating
-from deadletter.replay.restoring import restored_copy
 from deadletter.replay.run import ReplayRun, RunState, held
 from deadletter.testing.clock import START, Clock
 from tests.each_row import each_row
@@ -113,7 +111,7 @@ class Pass:
             note_damage=self.damage.append,
             **known,
         )
-        return repeating.run(self.clock() + seconds)
+        return repeating.repeat(self.clock() + seconds)
 
     @property
     def made(self) -> list[Order]:

@@ -17,10 +17,9 @@ from deadletter.redrive.mover import Left
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import SHARDS, RoomContents, WaitingRoomEntry
 from deadletter.replay.limiter import Bid, BidAnswer, granted
-from deadletter.replay.manifest import ManifestIndex
+from deadletter.replay.manifest import ManifestIndex, PartStatus
 from deadletter.replay.names import PART, Name
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import PartStatus
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.worker import ReplayWorker

@@ -23,11 +23,10 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, compact_json, to_json
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import HeldItem
-from deadletter.replay import originals
-from deadletter.replay.forgetting import ForgetSetup, forget
-from deadletter.replay.key_search import KeySearch
+from deadletter.replay import objects as run_objects
+from deadletter.replay.forgetting import ForgetSetup, KeySearch, forget
 from deadletter.replay.manifest import Manifest
-from deadletter.replay.originals import (
+from deadletter.replay.objects import (
     NotAnOriginal,
     Original,
     OriginalsOfBatch,
@@ -425,7 +424,7 @@ def crashes(steps: Callable[[Calls], None]) -> Iterator[str]:
 def test_a_freeze_that_is_cut_off_at_any_call_goes_on_and_keeps_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(originals, "MOST_LETTERS", 2)
+    monkeypatch.setattr(run_objects, "MOST_LETTERS", 2)
     stage = Stage()
 
     def cut_off(calls: Calls) -> None:
@@ -460,7 +459,7 @@ def _parts(stage: Stage) -> Any:
 def test_forgetting_that_is_cut_off_at_any_call_leaves_the_letter_whole_or_nothing_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(originals, "MOST_LETTERS", 2)
+    monkeypatch.setattr(run_objects, "MOST_LETTERS", 2)
     before = Stage()
     mine, *others = put(before, *[json.dumps({"n": n, "secret": f"4111-{n}"}) for n in range(5)])
     run = frozen(before).id
@@ -626,7 +625,7 @@ def test_a_plan_that_chooses_letters_by_nothing_forgets_no_processed_one() -> No
 def test_a_look_for_a_key_that_runs_out_of_time_goes_on_where_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(originals, "MOST_LETTERS", 2)
+    monkeypatch.setattr(run_objects, "MOST_LETTERS", 2)
     stage = of_a_shop()
     (mine, *_), run = processed(stage, '{"card": "4111-x"}', *['{"card": "5500-y"}'] * 4)
     bucket: Any = stage.s3

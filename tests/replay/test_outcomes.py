@@ -8,9 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from deadletter.failure.ledger import LedgerRow, Recovery
-from deadletter.replay.lineup import RunLetter
+from deadletter.replay.lineup import (
+    MOST_TRIES,
+    Learned,
+    RunLetter,
+    Trail,
+    learned,
+    room_place,
+    trails,
+)
 from deadletter.replay.names import Name, key_hash
-from deadletter.replay.outcomes import MOST_TRIES, Learned, Trail, learned, room_place, trails
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from tests.each_row import each_row
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from deadletter.replay.progress import (
+from deadletter.replay.manifest import (
     PART,
     PartStatus,
     ShardProgress,

@@ -20,13 +20,11 @@ from deadletter.contract import originals_object
 from deadletter.message.letter import MAX_BYTES, from_api, to_event
 from deadletter.processing.delivery import Delivery
 from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.replay import originals
-from deadletter.replay import repeating as repeating_module
+from deadletter.replay import bringing_back as repeating_module
+from deadletter.replay import objects
 from deadletter.replay.machine import ReplaySteps, replay_event
 from deadletter.replay.names import from_lines
-from deadletter.replay.new_key import NO_ROOM
-from deadletter.replay.objects import ObjectsUnavailable
-from deadletter.replay.originals import lines_in, packed, without
+from deadletter.replay.objects import NO_ROOM, ObjectsUnavailable, lines_in, packed, without
 from deadletter.replay.plan import AGAIN, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState, aborted, held, resumed
 from tests.replay.bench import orders_pipeline
@@ -203,8 +201,8 @@ def test_a_letter_without_room_for_a_new_key_is_not_made_and_is_named(
     fifo: bool, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sent without it, the consumer would skip it, and the run would count it as a duplicate."""
-    monkeypatch.setattr(originals, "MOST_LETTERS", 5)
-    monkeypatch.setattr(repeating_module, "TOGETHER", 2)
+    monkeypatch.setattr(objects, "MOST_LETTERS", 5)
+    monkeypatch.setattr(repeating_module, "MADE_TOGETHER", 2)
     shop = Shop(fifo=fifo, idempotency_key=key)
     first = recovered(shop, full=3)
     full = {

@@ -33,16 +33,16 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, from_api
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, RoomUnavailable
-from deadletter.replay.discarded import (
+from deadletter.replay.bringing_back import restored_copy
+from deadletter.replay.machine import replay_event
+from deadletter.replay.objects import (
     DiscardedLetter,
     NotADiscardedLetter,
+    ObjectsUnavailable,
     discarded_letter,
     discarded_name,
 )
-from deadletter.replay.machine import replay_event
-from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DISCARD, DISCARDED_LETTERS, RESTORE, ReplayPlan
-from deadletter.replay.restoring import restored_copy
 from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable, aborted, held
 from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
 from deadletter.routing.router import RouterUnavailable

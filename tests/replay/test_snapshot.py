@@ -22,10 +22,9 @@ from deadletter.message.stamp import Stamp, parse
 from deadletter.redrive.fifo import BEHIND_A_RUN
 from deadletter.redrive.journal import Intent, JournalUnavailable
 from deadletter.redrive.report import nothing
-from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.manifest import Manifest
-from deadletter.replay.names import Name
+from deadletter.replay.names import CountedOrigins, Name
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import ReplayPlan, belongs_to
 from deadletter.replay.run import ReplayRun

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.machine import (
     UNACCOUNTED,
@@ -21,7 +20,7 @@ from deadletter.replay.machine import (
     Taken,
     replay_event,
 )
-from deadletter.replay.plan import DISCARD, RESTORE, ReplayPlan
+from deadletter.replay.plan import DISCARD, RESTORE, ApprovalAnswer, ReplayPlan, RunApproval
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, bad_run_row, resumed
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.clock import START, Clock

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deadletter.redrive.waiting_room import SHARDS
-from deadletter.replay.manifest import ManifestIndex
+from deadletter.replay.manifest import ManifestIndex, PartStatus
 from deadletter.replay.names import PART, Name, key_hash
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import PartStatus
 from deadletter.replay.reconcile import ReconcileSetup, RunSum, reconcile
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome, Ticket

@@ -21,14 +21,14 @@ from deadletter.outage.health import believed
 from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
-from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
+from deadletter.replay.carriers import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS, MOST_GRANTED
-from deadletter.replay.moving import ASIDE_SECONDS
-from deadletter.replay.outcomes import MOST_TRIES, room_place
+from deadletter.replay.lineup import MOST_TRIES, room_place
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.plan_limits import Fates, PlannedMove, within
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable, aborted, held, resumed
-from deadletter.replay.run_room import RunRoom
+from deadletter.replay.run_lane import TicketedLane
+from deadletter.replay.run_source import ASIDE_SECONDS
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.routing.decision import Hold, Park, Redrive
 from deadletter.signals.figures import Count
@@ -223,20 +223,20 @@ def test_a_letter_whose_parking_had_no_answer_does_not_wait_for_an_outcome() -> 
 
 def test_a_letter_that_another_worker_was_about_to_park_is_parked_before_its_key_goes_on() -> None:
     bench = ReplayBench(["a", "a"], plan(ordered=True, attempts=1))
-    take, put_ahead = LaneClaim.take, RunRoom.put_ahead
+    take, put_ahead = LaneClaim.take, TicketedLane.put_ahead
 
     def another_worker_is_first(claim: LaneClaim, *arguments: Any) -> Any:
         with patch.object(LaneClaim, "take", take):
             bench.work(5)
             assert bench.consume(lambda _number: False) == [0]
             bench.bring_back()
-            with patch.object(RunRoom, "put_ahead", puts_and_has_no_answer):
+            with patch.object(TicketedLane, "put_ahead", puts_and_has_no_answer):
                 bench.work(5)
         in_lane.extend(bench.in_lane())
         patched.stop()
         return take(claim, *arguments)
 
-    def puts_and_has_no_answer(room: RunRoom, tickets: Sequence[Ticket]) -> None:
+    def puts_and_has_no_answer(room: TicketedLane, tickets: Sequence[Ticket]) -> None:
         put_ahead(room, tickets)
         raise TicketsUnavailable("no answer")
 
@@ -475,7 +475,7 @@ def test_an_outcome_that_nobody_learns_is_unknown_after_its_time() -> None:
 def test_a_letter_leaves_its_runs_lane_only_behind_a_ticket() -> None:
     """Else the run would say that it is missing."""
     bench = ReplayBench([""])
-    room = RunRoom(bench.room, bench.tickets, bench.tally)
+    room = TicketedLane(bench.room, bench.tickets, bench.tally)
     [name] = bench.names
     place = WaitingRoomEntry(
         name.copy, room_place(name.place), run_lane(bench.run_id), name.shard, 0.0

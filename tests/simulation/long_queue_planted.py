@@ -7,9 +7,9 @@ from typing import Any
 
 from deadletter.message.confirmation import Confirmation
 from deadletter.redrive.journal import Slot
-from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.queue_source import QueueSource
+from deadletter.redrive.receiving import LettersInHand
 from deadletter.redrive.sending import Sender, UnfilledBatches
 from deadletter.redrive.turns import Turns
 from tests.simulation.planting import Bugs, replaced

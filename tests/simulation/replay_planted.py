@@ -20,16 +20,16 @@ from deadletter.contract import Partition
 from deadletter.outage import health
 from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.replay import (
+    bringing_back,
     freeze,
     leaving,
     limiter,
-    originals,
-    outcomes,
-    repeating,
-    run_room,
+    lineup,
+    run_lane,
     snapshot,
     standing,
 )
+from deadletter.replay import objects as run_objects
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing import direct_router, judgement
@@ -139,7 +139,7 @@ def _() -> Iterator[None]:
 
         return joins
 
-    with replaced(snapshot.SnapshotVerdicts, "_joins", make):
+    with replaced(snapshot.Snapshot, "_joins", make):
         yield
 
 
@@ -172,12 +172,12 @@ def _() -> Iterator[None]:
 @run_bug("an abort parks what was sent and has no ticket yet")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def sent(self: Any, letters: Any, tickets: Any, intents: Any) -> set[str]:
-            return {copy for copy in original(self, letters, tickets, intents) if copy in tickets}
+        def was_sent(self: Any, record: Any, ticket: Any) -> bool:
+            return ticket is not None and bool(original(self, record, ticket))
 
-        return sent
+        return was_sent
 
-    with replaced(leaving.RunLeaving, "_sent", make):
+    with replaced(leaving.LeavingSource, "_was_sent", make):
         yield
 
 
@@ -237,7 +237,7 @@ def _() -> Iterator[None]:
 
 @run_bug("an item is stored before its page")
 def _() -> Iterator[None]:
-    with patch.object(snapshot.SnapshotVerdicts, "_store_page", lambda self, names: None):
+    with patch.object(snapshot.Snapshot, "_store_page", lambda self, names: None):
         yield
 
 
@@ -277,10 +277,10 @@ def _() -> Iterator[None]:
 @run_bug("the next letter of a key does not wait for the outcome")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def await_outcome(self: Any, work: Any, letter: Any, ticket: Any) -> None:
-            original(self, work, letter, ticket)
-            if letter.name.key in work.lineup._open:
-                work.lineup._follow(letter.name.key)
+        def await_outcome(self: Any, letter: Any, ticket: Any) -> None:
+            original(self, letter, ticket)
+            if letter.name.key in self.lineup._open:
+                self.lineup._follow(letter.name.key)
 
         return await_outcome
 
@@ -297,13 +297,13 @@ def _() -> Iterator[None]:
 
         return delete
 
-    with replaced(run_room.RunRoom, "delete", make):
+    with replaced(run_lane.TicketedLane, "delete", make):
         yield
 
 
 @run_bug("what was sent counts as recovered")
 def _() -> Iterator[None]:
-    with patch.object(outcomes, "_by_ledger", lambda row, ticket: ReplayOutcome.RECOVERED):
+    with patch.object(lineup, "_by_ledger", lambda row, ticket: ReplayOutcome.RECOVERED):
         yield
 
 
@@ -334,7 +334,7 @@ def _() -> Iterator[None]:
         return first
 
     with (
-        replaced(originals.OriginalsOfBatch, "flush", flush),
+        replaced(run_objects.OriginalsOfBatch, "flush", flush),
         replaced(objects.S3RunObjects, "put", put),
     ):
         yield
@@ -343,13 +343,15 @@ def _() -> Iterator[None]:
 @run_bug("a letter that is made has another id each time")
 def _() -> Iterator[None]:
     numbers = itertools.count()
-    with patch.object(repeating, "restored_copy", lambda run, copy: f"{copy[:30]}{next(numbers)}"):
+    with patch.object(
+        bringing_back, "restored_copy", lambda run, copy: f"{copy[:30]}{next(numbers)}"
+    ):
         yield
 
 
 @run_bug("a letter that is made begins its lives anew")
 def _() -> Iterator[None]:
-    with patch.object(repeating, "_last", lambda row: 0):
+    with patch.object(bringing_back, "_last", lambda row: 0):
         yield
 
 
@@ -357,15 +359,12 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def make_letters(self: Any, page: str, part: Any) -> None:
-            objects = self._objects
-            self._objects = Nowhere()
-            original(self, page, part)
-            self._objects = objects
+            original(replace(self, objects=Nowhere()), page, part)
             original(self, page, part)
 
         return make_letters
 
-    with replaced(repeating.Repeating, "_make", make):
+    with replaced(bringing_back.Repeating, "_make", make):
         yield
 
 

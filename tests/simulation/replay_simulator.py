@@ -35,23 +35,22 @@ from deadletter.redrive.journal import ClaimLost, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.replay import (
+    bringing_back,
     freeze,
     leaving,
     lineup,
     manifest,
-    moving,
     names,
-    originals,
-    progress,
+    objects,
     reconcile,
-    repeating,
+    run_source,
 )
 from deadletter.replay import worker as replay_worker
 from deadletter.replay.care import needs_execution
 from deadletter.replay.machine import ReplaySteps, replay_event, restarted
+from deadletter.replay.manifest import StatusUnavailable
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import AGAIN, DISCARD, LANE, MAIN_QUEUE, KeyPolicy, ReplayPlan
-from deadletter.replay.progress import StatusUnavailable
 from deadletter.replay.run import (
     ReplayRun,
     RunRefused,
@@ -890,10 +889,10 @@ def smaller_run() -> Iterator[None]:
             stack.enter_context(patch.object(module, "SHARDS", SHARDS))
         for module in WITH_PARTS:
             stack.enter_context(patch.object(module, "PART", PART))
-        stack.enter_context(patch.object(originals, "MOST_LETTERS", PART))
-        stack.enter_context(patch.object(repeating, "TOGETHER", 1))
+        stack.enter_context(patch.object(objects, "MOST_LETTERS", PART))
+        stack.enter_context(patch.object(bringing_back, "MADE_TOGETHER", 1))
         # A worker that waits looks at its run each second: a proof has no use for so many looks.
-        for module in (replay_worker, moving):
+        for module in (replay_worker, run_source):
             stack.enter_context(patch.object(module, "LOOK_SECONDS", 5.0))
         yield
 
@@ -909,7 +908,7 @@ WITH_SHARDS = (
     manifest,
     reconcile,
 )
-WITH_PARTS = (progress, names, freeze, leaving, lineup, manifest, reconcile)
+WITH_PARTS = (names, freeze, leaving, lineup, manifest, reconcile)
 
 
 SORTS: dict[str, Callable[[int], ReplaySimulation]] = {}

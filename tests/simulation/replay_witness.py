@@ -27,7 +27,7 @@ from deadletter.contract import (
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import key_of
-from deadletter.replay.originals import lines_in, original_in
+from deadletter.replay.objects import lines_in, original_in
 from deadletter.replay.plan import AGAIN, KeyPolicy, ReplayPlan
 from deadletter.replay.run import SENDING, RunState
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, ticket_partition

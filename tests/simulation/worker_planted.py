@@ -9,15 +9,7 @@ from unittest.mock import patch
 
 from deadletter.redrive import lane_claim, sending
 from deadletter.redrive.journal import GRACE, Slot
-from deadletter.replay import (
-    delivering,
-    discarding,
-    leaving,
-    limiter,
-    moving,
-    run_room,
-    standing,
-)
+from deadletter.replay import carriers, leaving, limiter, run_lane, run_source, standing
 from deadletter.replay.ticket import OUTSIDE
 from tests.simulation.planting import Bugs, replaced
 from tests.simulation.replay_planted import PACE_BUGS, RUN_BUGS
@@ -86,13 +78,16 @@ def _() -> Iterator[None]:
 
 @worker_bug("a grant is used late")
 def _() -> Iterator[None]:
-    with patch.object(limiter, "GRANT_SECONDS", 60.0), patch.object(moving, "GRANT_SECONDS", 60.0):
+    with (
+        patch.object(limiter, "GRANT_SECONDS", 60.0),
+        patch.object(run_source, "GRANT_SECONDS", 60.0),
+    ):
         yield
 
 
 @worker_bug("the locks of a grant end with its intent")
 def _() -> Iterator[None]:
-    with patch.object(moving, "_locked_until", lambda order, end: order):
+    with patch.object(run_source, "_locked_until", lambda order, end: order):
         yield
 
 
@@ -104,7 +99,7 @@ def _() -> Iterator[None]:
 
         return carry
 
-    with replaced(delivering.Delivering, "carry", make):
+    with replaced(carriers.Delivering, "carry", make):
         yield
 
 
@@ -116,7 +111,7 @@ def _() -> Iterator[None]:
 
         return carry
 
-    with replaced(discarding.Discarding, "carry", make):
+    with replaced(carriers.Discarding, "carry", make):
         yield
 
 
@@ -140,7 +135,7 @@ def _() -> Iterator[None]:
 
         return within
 
-    with replaced(moving, "within", make):
+    with replaced(run_source, "within", make):
         yield
 
 
@@ -152,33 +147,30 @@ def _() -> Iterator[None]:
 
 @worker_bug("a direct delivery that fails uses no try")
 def _() -> Iterator[None]:
-    with patch.object(delivering.Delivering, "_note_try", lambda self, order, room: True):
+    with patch.object(carriers.Delivering, "_note_try", lambda self, order, room: True):
         yield
 
 
 @worker_bug("a letter is discarded without its export")
 def _() -> Iterator[None]:
-    with patch.object(discarding.Discarding, "_export", lambda self, order: True):
+    with patch.object(carriers.Discarding, "_export", lambda self, order: True):
         yield
 
 
 @worker_bug("an abort moves on what has reached the parking queue")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def sent(self: Any, letters: Any, tickets: Any, intents: Any) -> set[str]:
-            return {
-                copy
-                for copy in original(self, letters, tickets, intents)
-                if copy not in tickets or tickets[copy].fate not in OUTSIDE
-            }
+        def was_sent(self: Any, record: Any, ticket: Any) -> bool:
+            lets_go = ticket is not None and ticket.fate in OUTSIDE
+            return not lets_go and bool(original(self, record, ticket))
 
-        return sent
+        return was_sent
 
-    with replaced(leaving.RunLeaving, "_sent", make):
+    with replaced(leaving.LeavingSource, "_was_sent", make):
         yield
 
 
 @worker_bug("a paused worker discards what an abort has parked")
 def _() -> Iterator[None]:
-    with patch.object(run_room.RunRoom, "_left_before", lambda self, letters: set()):
+    with patch.object(run_lane.TicketedLane, "_left_before", lambda self, letters: set()):
         yield

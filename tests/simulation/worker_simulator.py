@@ -22,15 +22,11 @@ from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import GRACE, key_of
-from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import never
-from deadletter.replay.approval import RunApproval
-from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
-from deadletter.replay.discarding import Discarding
+from deadletter.replay.carriers import Delivering, DirectAnswer, DirectFate, Discarding
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (
@@ -44,10 +40,9 @@ from deadletter.replay.machine import (
 )
 from deadletter.replay.manifest import ManifestIndex
 from deadletter.replay.names import Name, key_hash
-from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
+from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan, RunApproval
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
-from deadletter.replay.shard_work import claim_of_run
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -1109,18 +1104,6 @@ class ProcessParts:
 
     def _leave(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> bool:
         world, store = self._world, self._store
-        known, owner = KnownIntents(store("journal"), self.clock), self._token()
-
-        def claim_for(shard: int) -> LaneClaim:
-            return claim_of_run(
-                run.id,
-                shard,
-                journal=store("journal"),
-                known=known,
-                owner=owner,
-                clock=self.clock,
-            )
-
         leaving = RunLeaving(
             LeavingSetup(
                 pipeline=world._pipeline,
@@ -1133,7 +1116,8 @@ class ProcessParts:
                 ledger=store("ledger"),
                 room=store("room"),
                 objects=store("objects"),
-                claim_for=claim_for,
+                journal=store("journal"),
+                owner=self._token(),
                 router=self._router,
                 mover=self._mover(),
                 tally=self._tally,

@@ -17,9 +17,9 @@ from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import RoomContents, RoomUnavailable, WaitingRoomEntry
 from deadletter.replay.limiter import Bid, BidAnswer, granted
+from deadletter.replay.manifest import PartStatus, StatusUnavailable, merged
 from deadletter.replay.names import Name
 from deadletter.replay.objects import ObjectsUnavailable
-from deadletter.replay.progress import PartStatus, StatusUnavailable, merged
 from deadletter.replay.run import SENDING, ReplayRun, RunRefused, RunsUnavailable
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.routing.router import RouterUnavailable

@@ -22,7 +22,6 @@ from moto.stepfunctions.parser.utils import TMP_THREADS
 
 from deadletter.aws.executions import StepFunctionsReplays
 from deadletter.contract import DAY
-from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.care import START_SECONDS, STUCK_SECONDS, Care, RunsKeeper, is_stuck
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.machine import (
@@ -35,15 +34,8 @@ from deadletter.replay.machine import (
     Taken,
     replay_event,
 )
-from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run import (
-    ReplayRun,
-    RunRefused,
-    RunState,
-    aborted,
-    held,
-    resumed,
-)
+from deadletter.replay.plan import ApprovalAnswer, ReplayPlan, RunApproval
+from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.clock import Clock
 from tests.statemachines.conftest import REGION, ROLE, client, history

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from deadletter.message.queue import ReceivedLetter
     from deadletter.outage.canary_sources import CanaryResult
-    from deadletter.replay.delivering import DirectAnswer, DirectFate
+    from deadletter.replay.carriers import DirectAnswer, DirectFate
 
 _HANDLE = "replay"
 """In place of a receipt handle: such a letter lies in no queue."""
@@ -108,7 +108,7 @@ class LambdaDelivery:
 
     def deliver(self, letters: Sequence[Letter], run: str) -> DirectAnswer:
         # Only replay runs have them.
-        from deadletter.replay.delivering import DirectAnswer, DirectFate
+        from deadletter.replay.carriers import DirectAnswer, DirectFate
 
         copies = [letter.message_id for letter in letters]
         try:
@@ -133,7 +133,7 @@ def fates_in(payload: bytes, copies: Sequence[str]) -> DirectAnswer:
     With the library it names each letter's fate. Without it, only those that failed are named:
     the others are ACCEPTED. What cannot be read says nothing.
     """
-    from deadletter.replay.delivering import DirectAnswer, DirectFate
+    from deadletter.replay.carriers import DirectAnswer, DirectFate
 
     try:
         response = json.loads(payload or b"null")
@@ -159,7 +159,7 @@ def fates_in(payload: bytes, copies: Sequence[str]) -> DirectAnswer:
 
 
 def _without_library(response: Mapping[str, Any], copies: Sequence[str]) -> dict[str, DirectFate]:
-    from deadletter.replay.delivering import DirectFate
+    from deadletter.replay.carriers import DirectFate
 
     failures = response.get("batchItemFailures") or []
     try:

@@ -17,9 +17,8 @@ from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.judge import RunEvidence
-from deadletter.replay.manifest import Manifest, ManifestIndex
+from deadletter.replay.manifest import Manifest, ManifestIndex, ShardProgress, Statuses
 from deadletter.replay.plan import DELIVER, MAIN_QUEUE, ReplayPlan
-from deadletter.replay.progress import ShardProgress, Statuses
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.settings.pipeline import Pipeline

@@ -36,9 +36,8 @@ from deadletter.aws.table import (
     stored_number,
 )
 from deadletter.contract import ROWS_KEPT, Partition
-from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.limiter import Bid, BidAnswer, granted
-from deadletter.replay.plan import ReplayPlan, plan_from_text
+from deadletter.replay.plan import ApprovalAnswer, ReplayPlan, RunApproval, plan_from_text
 from deadletter.replay.run import (
     SENDING,
     BadRun,
@@ -53,7 +52,7 @@ from deadletter.settings.json_fields import BadSettings
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from deadletter.replay.counted import CountedOrigins
+    from deadletter.replay.names import CountedOrigins
 
 LARGEST_ITEM = 1_000
 """Bytes of a run's item at most: each grant writes it, and is billed by the KB."""
@@ -435,7 +434,7 @@ def read_counted(
     Raises RunsUnavailable, also if some of the rows are missing: a list that is cut off would
     leave letters out of the run that the person has seen.
     """
-    from deadletter.replay.counted import CountedOrigins
+    from deadletter.replay.names import CountedOrigins
 
     partition = plan_partition(pipeline, plan.run_id, discards=plan.is_for_discarders)
     try:

@@ -17,7 +17,7 @@ from deadletter.contract import DAY, REPORT_DAYS, ROWS_KEPT, Partition, run_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import SHARDS, RoomUnavailable
-from deadletter.replay.progress import DIGITS, PartStatus, StatusUnavailable, merged
+from deadletter.replay.manifest import DIGITS, PartStatus, StatusUnavailable, merged
 from deadletter.replay.run import bad_run_row
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 

@@ -18,28 +18,102 @@
 14. What is not surely gone stays on record, for the run that sees it again.
 
 Whatever raises, at each step a letter is in its place or confirmed in another one, and from step 7
-to step 14 it is on record. The mover takes steps 7 to 14; workers of replay runs take the others
-by themselves.
+to step 14 it is on record. The mover takes steps 7 to 14.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import LetterStore, ReceivedLetter
+from deadletter.message.stamp import Stamp
 from deadletter.redrive.fifo import as_groups
-from deadletter.redrive.journal import JournalUnavailable, Slot
-from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.mover import MARGIN, Left
-from deadletter.redrive.order import Order
-from deadletter.redrive.redriver_setup import RedriverSetup
+from deadletter.redrive.journal import JournalUnavailable, OnRecord, Plan, Slot
+from deadletter.redrive.mover import MARGIN, Left, Mover
+from deadletter.redrive.order import MAIN, Order
+from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import RouterClient, VerdictSource, orders
-from deadletter.redrive.settling import SentBefore, Settling
 from deadletter.redrive.waiting_room import Wait
+from deadletter.routing.router import Router, Verdict, question_about, usable_verdicts
+from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Count
+
+
+@dataclass(frozen=True, slots=True)
+class SentBefore:
+    """A letter in its place, the proof that it is elsewhere, and what is on record of it."""
+
+    received: ReceivedLetter
+    confirmation: Confirmation
+    record: OnRecord
+
+    @property
+    def copy(self) -> str:
+        return self.received.letter.message_id
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """Settles what earlier runs have sent, in queues and lanes.
+
+    A run that was killed after its mark could not write the facts of letters that it sent without
+    a stamp. The router reads the ledger: its verdict on the old copy gives the letter's origin and
+    age, and the journal the attempt.
+    """
+
+    router: Router
+    mover: Mover
+    tally: Tally
+
+    def settle(self, sent: Sequence[SentBefore], store: LetterStore) -> set[str]:
+        """Delete these letters from their place; returns the copies that are surely gone.
+
+        One whose facts can't be written stays. Raises RouterUnavailable, and deletes nothing then.
+        """
+        if not sent:
+            return set()
+        self.tally.count(Count.ALREADY_SENT, len(sent))
+        incomplete = self._write_missing([each for each in sent if each.record.unrecorded])
+        whole = [each for each in sent if each.copy not in incomplete]
+        undeleted = store.delete([(each.received, each.confirmation) for each in whole])
+        gone = {each.copy for each in whole} - {each.letter.message_id for each in undeleted}
+        self.tally.count(Count.UNDELETED, len(undeleted))
+        self.tally.count_gone(len(gone))
+        self.tally.count_futile(len(sent) - len(gone))
+        return gone
+
+    def _write_missing(self, sent: Sequence[SentBefore]) -> set[str]:
+        """Write facts to the ledger; returns the copies of which some are missing still."""
+        if not sent:
+            return set()
+        questions = [question_about(each.received, served=False) for each in sent]
+        copies = [each.copy for each in sent]
+        verdicts = usable_verdicts(self.router.decide(questions), copies)
+        stamps: dict[str, Stamp] = {}
+        for each in sent:
+            if each.copy in verdicts and each.record.unrecorded is not None:
+                new_id, plan = each.record.unrecorded
+                stamps[new_id] = _stamp(verdicts[each.copy], plan)
+        incomplete = set(copies)
+        if stamps and self.mover.record(stamps):
+            incomplete -= verdicts.keys()
+        self.tally.count(Count.REDRIVE_UNRECORDED, len(incomplete))
+        return incomplete
+
+
+def _stamp(verdict: Verdict, plan: Plan) -> Stamp:
+    """The stamp that a letter was sent with, as far as it is known.
+
+    The attempt of a letter from the waiting room is not in the journal.
+    """
+    stamp = replace(verdict.stamp, attempt=plan.attempt or verdict.stamp.attempt)
+    if plan.target != MAIN:
+        return stamp
+    return replace(stamp, decision="REDRIVE", reason=None, rule=None, because=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +129,26 @@ class BatchPart:
     letters: Sequence[ReceivedLetter]
     maybe_sent: Mapping[str, bool]
 
+    @classmethod
+    def under(
+        cls,
+        slot: Slot,
+        letters: Sequence[ReceivedLetter],
+        records: Mapping[str, OnRecord],
+        proofs: Mapping[str, Confirmation],
+    ) -> BatchPart:
+        """Letters under a claim; those with a proof that they are elsewhere were sent."""
+        return cls(
+            slot,
+            [
+                SentBefore(received, proofs[copy], records[copy])
+                for received in letters
+                if (copy := received.letter.message_id) in proofs
+            ],
+            [received for received in letters if received.letter.message_id not in proofs],
+            {copy: not each.had_no_answer for copy, each in records.items() if each.maybe_sent},
+        )
+
 
 class LetterSource(Protocol):
     """A place that letters are taken out of. Raises the errors of ENDS_A_RUN.
@@ -69,10 +163,6 @@ class LetterSource(Protocol):
     @property
     def store(self) -> LetterStore:
         """What deletes its letters."""
-
-    @property
-    def queue(self) -> LetterStore | None:
-        """The same, if it is a queue: then no claim names its letters."""
 
     @property
     def is_done(self) -> bool:
@@ -91,44 +181,59 @@ class LetterSource(Protocol):
     def requests(self, letters: Sequence[ReceivedLetter]) -> Iterable[Sequence[ReceivedLetter]]:
         """The letters that are judged and moved together, one request after the other."""
 
-    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait]:
-        """The waits of the FIFO groups of these letters, outside of this place."""
+    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait] | None:
+        """The waits of the FIFO groups of these letters, outside of this place.
+
+        None if its letters have no groups that the first one that waits takes along.
+        """
 
     def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
         """What moves now, of what was judged; each other letter stays."""
 
+    def move(self, orders: Sequence[Order], slot: Slot) -> Left:
+        """Carry out what moves now, out of this place."""
+
     def moved(self, letters: Sequence[ReceivedLetter], gone: Sequence[Order], left: Left) -> None:
         """Note what is gone, and leave the others."""
+
+    def note_gone(self, copies: Iterable[str]) -> None:
+        """These copies are surely deleted: what intents say of them here is explained."""
 
     def close(self) -> None:
         """Remove the last intent, unless it has to stay. Raises JournalUnavailable."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainSetup:
+    """What is given to each worker that empties a place; `clock` gives epoch seconds."""
+
+    pipeline: Pipeline
+    mover: Mover
+    router: Router
+    tally: Tally
+    clock: Callable[[], float]
+
+
 class Draining:
     """One worker of one place; never used by two threads at once.
 
-    What is `known` of intents is shared with the other workers of the run. It asks the router what
-    to do with letters unless it is given another `verdict_source`.
+    It asks the router what to do with letters unless it is given another `verdict_source`.
     """
 
     def __init__(
         self,
-        setup: RedriverSetup,
+        setup: DrainSetup,
         source: LetterSource,
-        known: KnownIntents,
         verdict_source: VerdictSource | None = None,
     ) -> None:
         self.taken = 0
         self._source = source
-        self._known = known
         self._settling = Settling(setup.router, setup.mover, setup.tally)
         self._judge = verdict_source or RouterClient(
             router=setup.router, tally=setup.tally, admitted=source.admitted
         )
-        self._mover = setup.mover
         self._tally = setup.tally
         self._clock = setup.clock
-        self._fifo = setup.pipeline.fifo
 
     @property
     def is_done(self) -> bool:
@@ -142,16 +247,20 @@ class Draining:
         """Move up to so many letters. Raises the errors of ENDS_A_RUN."""
         source, end = self._source, self.taken + letters
         while not source.is_done and self.taken < end:
-            with source.take(end - self.taken) as taken:
-                self.taken += taken
-                for part in source.parts():
-                    if part.sent:
-                        self._settle(part.sent)
-                    for request in source.requests(part.letters):
-                        self._move(request, part)
+            self.take_batch(end - self.taken)
             if source.admitted is not None:
                 # The other shards of its lane have their turns at the rate that they share.
                 return
+
+    def take_batch(self, most: int) -> None:
+        """Move the letters of one batch, up to so many. Raises the errors of its source."""
+        with self._source.take(most) as taken:
+            self.taken += taken
+            for part in self._source.parts():
+                if part.sent:
+                    self._settle(part.sent)
+                for request in self._source.requests(part.letters):
+                    self._move(request, part)
 
     def close(self) -> None:
         """Remove the last intent, unless it has to stay: all its letters are accounted for."""
@@ -166,23 +275,20 @@ class Draining:
         gone = self._settling.settle(sent, self._source.store)
         # After its lock's end, the delete of a letter may be answered and have no effect.
         in_time = self._clock() + MARGIN
-        self._note_gone(
+        self._source.note_gone(
             each.copy for each in sent if each.copy in gone and in_time < each.received.locked_until
         )
 
     def _move(self, letters: Sequence[ReceivedLetter], part: BatchPart) -> None:
         self._tally.count_tried(len(letters))
         verdicts = self._judge.verdicts(letters, served=self._source.served)
-        if self._fifo and letters:
-            waits = self._source.waits(letters)
+        waits = self._source.waits(letters)
+        if waits is not None:
             verdicts = as_groups(letters, verdicts, waits, part.maybe_sent, now=self._clock())
         going = self._source.going(letters, orders(letters, verdicts, part.maybe_sent))
-        left = self._mover.move(going, part.slot, queue=self._source.queue)
+        left = self._source.move(going, part.slot)
         here = {received.letter.message_id for received in (*left.stayed, *left.unknown)}
         gone = [order for order in going if order.copy not in here]
         self._source.moved(letters, gone, left)
         # Those that may still be in their place are kept on record.
-        self._note_gone(order.copy for order in gone if not part.slot.keeps(order.copy))
-
-    def _note_gone(self, copies: Iterable[str]) -> None:
-        self._known.note_gone(copies, from_room=self._source.queue is None)
+        self._source.note_gone(order.copy for order in gone if not part.slot.keeps(order.copy))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 
 from deadletter.contract import rule_lane
-from deadletter.message.queue import LetterStore, ReceivedLetter
+from deadletter.message.queue import ReceivedLetter
 from deadletter.pace.lane import LanePace
 from deadletter.redrive.draining import BatchPart
-from deadletter.redrive.journal import MAX_PLANS
+from deadletter.redrive.journal import MAX_PLANS, Slot
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot
 from deadletter.redrive.mover import Left
@@ -19,7 +19,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import next_request
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.settling import SentBefore
 from deadletter.redrive.waiting_room import OpenShard, Wait, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable
@@ -37,7 +36,6 @@ class LaneSource:
     """
 
     served = True
-    queue: LetterStore | None = None
 
     def __init__(
         self,
@@ -60,6 +58,8 @@ class LaneSource:
         self._in_passing = in_passing
         self._fifo = setup.pipeline.fifo
         self._room = self.store = setup.room
+        self._mover = setup.mover
+        self._known = known
         self._in_parallel = setup.in_parallel
         self._claim = LaneClaim(
             journal=setup.journal,
@@ -112,6 +112,9 @@ class LaneSource:
             self.is_done = True
             self.close()
 
+    def note_gone(self, copies: Iterable[str]) -> None:
+        self._known.note_gone(copies, from_room=True)
+
     def close(self) -> None:
         self._claim.close()
 
@@ -125,35 +128,22 @@ class LaneSource:
             return
         self._stopped = set()
         free = [entry for entry in self._entries if claimed.is_free(entry.copy)]
+        marks = {copy: each.mark for copy, each in claimed.records.items() if each.mark is not None}
         for contents in self._room.read_in_parts(free, self._run.locked_until, self._in_parallel):
-            yield self._part(contents.letters, claimed)
-
-    def _part(self, letters: Sequence[ReceivedLetter], claimed: ClaimedLetters) -> BatchPart:
-        sent: list[SentBefore] = []
-        unmoved: list[ReceivedLetter] = []
-        maybe_sent: dict[str, bool] = {}
-        for received in letters:
-            copy = received.letter.message_id
-            record = claimed.records[copy]
-            if record.mark is not None:
-                sent.append(SentBefore(received, record.mark, record))
-            elif not self._fifo or received.letter.group not in self._stopped:
-                unmoved.append(received)
-                if record.maybe_sent:
-                    maybe_sent[copy] = not record.had_no_answer
-        return BatchPart(claimed.slot, sent, unmoved, maybe_sent)
+            yield BatchPart.under(claimed.slot, contents.letters, claimed.records, marks)
 
     def requests(self, letters: Sequence[ReceivedLetter]) -> Iterator[Sequence[ReceivedLetter]]:
         """As many as the run's pace allows; of a FIFO group none behind one that stayed."""
-        while letters:
+        while letters := [each for each in letters if not self._is_stopped(each)]:
             self._permitted = self._run.permission(len(letters))
             part, letters = next_request(letters, self._permitted)
             yield part
-            if self._fifo:
-                letters = [each for each in letters if each.letter.group not in self._stopped]
 
-    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait]:
-        return {}
+    def _is_stopped(self, received: ReceivedLetter) -> bool:
+        return self._fifo and received.letter.group in self._stopped
+
+    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait] | None:
+        return {} if self._fifo and letters else None
 
     def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
         redriven = sum(isinstance(order.decision, Redrive) for order in judged)
@@ -161,6 +151,9 @@ class LaneSource:
         self._redriven += redriven
         self._unused = self._permitted - redriven
         return judged
+
+    def move(self, orders: Sequence[Order], slot: Slot) -> Left:
+        return self._mover.move(orders, slot)
 
     def moved(self, letters: Sequence[ReceivedLetter], gone: Sequence[Order], left: Left) -> None:
         # A letter that was not confirmed may have been sent all the same.

@@ -59,11 +59,15 @@ class Left:
     """The letters of a move that have no confirmation of another place.
 
     `stayed` were certainly not sent, and may be made visible again. `unknown` may have been
-    sent: each keeps its lock until this ends by itself.
+    sent: each keeps its lock until this ends by itself. Where letters are handed over without a
+    queue, those that were `tried` have failed and are where they were, and the receiver wants to be
+    left alone for `retry_after` seconds.
     """
 
     stayed: Sequence[ReceivedLetter] = ()
     unknown: Sequence[ReceivedLetter] = ()
+    tried: Sequence[ReceivedLetter] = ()
+    retry_after: float = 0.0
 
 
 class MovedCopies:
@@ -140,25 +144,52 @@ class Mover:
         """Move letters out of a queue, or out of a lane whose shard's intent `slot` holds.
 
         Returns those without a confirmation of another place. Letters stay on which a rule with
-        `max_matches` may act no more.
+        `max_matches` may act no more. Out of a queue, what is sent comes before what goes into the
+        waiting room, each under an intent of its own: bodies may take long to store, and no send
+        may wait for its mark meanwhile.
         """
+        is_limited = any(order.limit is not None for order in orders)
+        claimed = self._claim_matches(orders) if is_limited else {}
+        granted = self._granted(orders, claimed) if is_limited else orders
+        movable = self._movable(granted)
+        sends = Moves([order for order in movable if not _is_hold(order)])
+        holds = Moves([order for order in movable if _is_hold(order)])
+        if queue is None:
+            room = self._room if lane is None else lane
+            self._send(room, sends, slot, at_once=DELETED_AT_ONCE)
+            self._tally.count_possible_duplicates(holds.pending)
+            self._in_parallel([partial(self._postpone, order, room) for order in holds.pending])
+        elif sends.pending and not self._intend(sends.pending, slot):
+            self._count_untried(holds.pending)
+        else:
+            unsettled = self._send(queue, sends, slot)
+            if self._fifo:
+                # A letter that may come back must not find later ones of its group in the room.
+                holds.pending = [order for order in holds.pending if order.group not in unsettled]
+            self._hold(queue, holds, slot)
+        left = self._left(granted, sends, holds)
+        return self._with_refused(left, orders, granted, claimed) if is_limited else left
 
-        def move(granted: Sequence[Order]) -> Left:
-            if queue is not None:
-                return self._move_from_queue(queue, granted, slot)
-            return self._move_from_lane(self._room if lane is None else lane, granted, slot)
-
-        if all(order.limit is None for order in orders):
-            return move(orders)
+    def _claim_matches(self, orders: Sequence[Order]) -> Mapping[str, str]:
         try:
-            claimed = self._match_counts.claim(orders)
+            return self._match_counts.claim(orders)
         except RecordsUnavailable as error:
             self._note_uncounted(error)
-            claimed = {}
+            return {}
+
+    def _granted(self, orders: Sequence[Order], claimed: Mapping[str, str]) -> Sequence[Order]:
+        """The orders that no limit stops; on FIFO in unbroken order."""
         granted = without_limit(orders, claimed)
-        if self._fifo:
-            granted = unbroken(orders, granted)
-        left = move(granted)
+        return unbroken(orders, granted) if self._fifo else granted
+
+    def _with_refused(
+        self,
+        left: Left,
+        orders: Sequence[Order],
+        granted: Sequence[Order],
+        claimed: Mapping[str, str],
+    ) -> Left:
+        """What is left, with the letters that a limit stopped; their matches are given back."""
         going = {order.copy for order in granted}
         refused = [order for order in orders if order.copy not in going]
         self._tally.count_futile(len(refused))
@@ -169,32 +200,6 @@ class Mover:
             # The rule ends early by so many.
             self._note_uncounted(error)
         return Left(stayed, left.unknown)
-
-    def _move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
-        """What is sent comes before what goes into the waiting room, each under an intent of its
-        own: bodies may take long to store, and no send may wait for its mark meanwhile.
-        """
-        movable = self._movable(orders)
-        sends = Moves([order for order in movable if not _is_hold(order)])
-        holds = Moves([order for order in movable if _is_hold(order)])
-        if sends.pending and not self._intend(sends.pending, slot):
-            self._count_untried(holds.pending)
-            return self._left(orders)
-        unsettled = self._send(queue, sends, slot)
-        if self._fifo:
-            # A letter that may come back must not find later ones of its group in the room.
-            holds.pending = [order for order in holds.pending if order.group not in unsettled]
-        self._hold(queue, holds, slot)
-        return self._left(orders, sends, holds)
-
-    def _move_from_lane(self, lane: LaneStore, orders: Sequence[Order], slot: Slot) -> Left:
-        movable = self._movable(orders)
-        sends = Moves([order for order in movable if not _is_hold(order)])
-        self._send(lane, sends, slot, at_once=DELETED_AT_ONCE)
-        holds = [order for order in movable if _is_hold(order)]
-        self._tally.count_possible_duplicates(holds)
-        self._in_parallel([partial(self._postpone, order, lane) for order in holds])
-        return self._left(orders, sends)
 
     @contextmanager
     def counts_gathered(self) -> Iterator[None]:
@@ -379,14 +384,15 @@ class Mover:
         Returns whether the mark is written, and the copies that may still be in their place.
         """
         moved = [order for order in orders if order.copy in moves.confirmed]
-        unmarked = {
-            order.copy: new_id
-            for order in moved
-            if (new_id := _new_id_without_stamp(order.copy, moves)) is not None
-        }
+        unmarked: dict[str, str] = {}
+        facts: dict[str, Stamp] = {}
+        for order in moved:
+            envelope, new_id = moves.envelopes.get(order.copy), moves.confirmed[order.copy].new_id
+            if envelope is not None and not envelope.marked and new_id is not None:
+                unmarked[order.copy] = new_id
+                facts[new_id] = envelope.stamp
         is_marked = self._mark(moved, unmarked, slot)
         self._tally.count(Figure.REDRIVE_UNMARKED, len(unmarked))
-        facts = {new_id: moves.envelopes[copy].stamp for copy, new_id in unmarked.items()}
         # The letter is on its way; sending it again would not bring its stamp back.
         self._tally.count(Count.REDRIVE_UNRECORDED, self._unrecorded(facts))
         self._moved.add([moves.confirmed[order.copy] for order in moved])
@@ -454,12 +460,21 @@ class Mover:
         return 0
 
     def _left(self, orders: Sequence[Order], *parts: Moves) -> Left:
-        confirmed = {copy for moves in parts for copy in moves.confirmed}
-        maybe_sent = {copy for moves in parts for copy in moves.unknown}
-        left = [order for order in orders if order.copy not in confirmed]
-        unknown = [order.received for order in left if order.copy in maybe_sent]
-        self._unknown.update(key_of(received.letter.message_id) for received in unknown)
-        return Left([order.received for order in left if order.copy not in maybe_sent], unknown)
+        confirmed, maybe_sent = set[str](), set[str]()
+        for moves in parts:
+            confirmed |= moves.confirmed.keys()
+            maybe_sent |= moves.unknown
+        stayed: list[ReceivedLetter] = []
+        unknown: list[ReceivedLetter] = []
+        for order in orders:
+            if order.copy in confirmed:
+                continue
+            if order.copy in maybe_sent:
+                self._unknown.add(key_of(order.copy))
+                unknown.append(order.received)
+            else:
+                stayed.append(order.received)
+        return Left(stayed, unknown)
 
     def _count_untried(self, orders: Sequence[Order]) -> None:
         """Count letters that nothing was sent of, for no fault of their own."""
@@ -510,9 +525,3 @@ class Mover:
 
 def _is_hold(order: Order) -> bool:
     return isinstance(order.decision, Hold)
-
-
-def _new_id_without_stamp(copy: str, moves: Moves) -> str | None:
-    """The new message id of a copy that was sent without its stamp; None for any other."""
-    envelope = moves.envelopes.get(copy)
-    return None if envelope is None or envelope.marked else moves.confirmed[copy].new_id

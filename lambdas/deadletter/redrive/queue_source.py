@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, ReceivedLetter
-from deadletter.redrive.draining import BatchPart
+from deadletter.redrive.draining import BatchPart, SentBefore
 from deadletter.redrive.journal import MAX_PLANS, Slot
 from deadletter.redrive.known_intents import MOMENT, KnownIntents
-from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
-from deadletter.redrive.receiving import ChunkReceiver
+from deadletter.redrive.receiving import ChunkReceiver, LettersInHand
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import MAX_REQUEST
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.sending import UnfilledBatches
-from deadletter.redrive.settling import SentBefore
 from deadletter.redrive.waiting_room import Wait
 from deadletter.routing.decision import Redrive
 from deadletter.signals.figures import Count
@@ -55,7 +53,7 @@ class QueueSource:
     ) -> None:
         self._in_hand = LettersInHand(received)
         self._run = run
-        self.store = self.queue = setup.dlq
+        self.store = setup.dlq
         self._main_arn = setup.main_arn
         self._fifo = setup.pipeline.fifo
         self._receiver = ChunkReceiver(
@@ -114,7 +112,7 @@ class QueueSource:
             return
         # SQS may show a letter to two workers of the run at once.
         mine = self._known.take(received.letter.message_id for received in chunk)
-        in_hand = mine | {order.copy for order in self._unfilled.orders}
+        in_hand = mine | self._unfilled.copies
         self._letters_come = not self._fifo and bool(chunk) and self._run.has_enough_to_wait
         self._unjudged = [each for each in chunk if each.letter.message_id in mine]
         try:
@@ -123,7 +121,7 @@ class QueueSource:
             self._release(self._unjudged)
             raise
         finally:
-            self._known.put_back(in_hand - {order.copy for order in self._unfilled.orders})
+            self._known.put_back(in_hand - self._unfilled.copies)
 
     def _note_full_chunk(self, seconds: float, under_way: int) -> None:
         chunks, size = self._run.chunks, self._in_hand.taken_bytes
@@ -186,7 +184,9 @@ class QueueSource:
         """All at once: a chunk fits into a request. Even without one, some wait for their batch."""
         yield letters
 
-    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait]:
+    def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait] | None:
+        if not self._fifo or not letters:
+            return None
         groups = {each.letter.group for each in letters if each.letter.group is not None}
         return self._room.waits(sorted(groups), letters[0].home)
 
@@ -202,10 +202,16 @@ class QueueSource:
     def _may_wait(self, order: Order) -> bool:
         return self._letters_come and not order.maybe_sent and order.copy not in self._on_record
 
+    def move(self, orders: Sequence[Order], slot: Slot) -> Left:
+        return self._mover.move(orders, slot, queue=self.store)
+
     def moved(self, letters: Sequence[ReceivedLetter], gone: Sequence[Order], left: Left) -> None:
         self._leave(left.stayed)
         self._keep_locked(left.unknown)
         self._redriven = sum(isinstance(order.decision, Redrive) for order in gone)
+
+    def note_gone(self, copies: Iterable[str]) -> None:
+        self._known.note_gone(copies)
 
     def close(self) -> None:
         self._slot.close()

@@ -36,11 +36,10 @@ from deadletter.redrive.journal_sweep import (
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_source import LaneSource
 from deadletter.redrive.lease import LeaseUnavailable
-from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.openings import CLOSED, Openings, open_shards
 from deadletter.redrive.queue_source import QueueSource
 from deadletter.redrive.rate_keeper import RateKeeper
-from deadletter.redrive.receiving import ChunkReceiver
+from deadletter.redrive.receiving import ChunkReceiver, LettersInHand
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import WAYS, Report
 from deadletter.redrive.rescue import LEASE_PAUSE, RescueVerdicts, is_parking
@@ -506,7 +505,7 @@ class Redriver:
         def new_worker(received: Sequence[ReceivedLetter] = ()) -> Draining:
             queue = QueueSource(self._setup, run, len(queues), received, known=self._known)
             queues.append(queue)
-            of_queue.append(Draining(self._setup, queue, self._known, verdict_source))
+            of_queue.append(Draining(self._setup, queue, verdict_source))
             return of_queue[-1]
 
         for received in polls:
@@ -527,7 +526,7 @@ class Redriver:
             )
             for shard in openings.shards
         ]
-        of_room = [Draining(self._setup, lane, self._known, verdict_source) for lane in lanes]
+        of_room = [Draining(self._setup, lane, verdict_source) for lane in lanes]
         of_lane: dict[str, list[Draining]] = {}
         for lane, worker in zip(lanes, of_room, strict=True):
             of_lane.setdefault(lane.lane, []).append(worker)

@@ -9,28 +9,24 @@ from typing import TYPE_CHECKING
 from deadletter.circuit.state import Circuits, Outcomes
 from deadletter.message.queue import Queue
 from deadletter.redrive.concurrency import InParallel
+from deadletter.redrive.draining import DrainSetup
 from deadletter.redrive.journal import Journal
 from deadletter.redrive.lease import Lease
-from deadletter.redrive.mover import Mover
-from deadletter.redrive.report import Tally
 from deadletter.redrive.shards import RunStarter
 from deadletter.redrive.waiting_room import ReviewableRoom
-from deadletter.routing.router import Router
-from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from deadletter.redrive.observed import Observations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedriverSetup:
+class RedriverSetup(DrainSetup):
     """Everything that a redriver is given; what differs from run to run is an argument too.
 
     home         the id of the queue that is drained: "dlq", a dedicated DLQ's, or "parking:<id>"
     main_arn     the main queue's ARN; letters from other queues stay in a shared DLQ
     trusted_senders  the roles whose stamps a rescue believes
     owner        a text that no other run has
-    clock        gives epoch seconds
     wait         lets seconds pass
     in_parallel  runs the workers at the same time
     outcomes     are told of letters that came back, where the consumer reports none itself
@@ -38,20 +34,15 @@ class RedriverSetup:
     starter      starts runs beside this one; without it a run works alone, until its time is up
     """
 
-    pipeline: Pipeline
     home: str
     dlq: Queue
     main: Queue
     main_arn: str
-    mover: Mover
-    router: Router
     journal: Journal
     room: ReviewableRoom
     circuits: Circuits
     lease: Lease
-    tally: Tally
     owner: str
-    clock: Callable[[], float]
     wait: Callable[[float], None]
     in_parallel: InParallel
     trusted_senders: frozenset[str] = frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from deadletter.contract import MAIN_DLQ, PARKED_LANE, dedicated_lane, parking_source
 from deadletter.message import stamp as stamps
@@ -37,6 +38,7 @@ def rescue_of(letter: Letter, source: str, now: float) -> Hold:
     return Hold(dedicated_lane(source), never(letter), _BECAUSE)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RescueVerdicts:
     """The same verdict on each letter of a source, without a router.
 
@@ -44,29 +46,21 @@ class RescueVerdicts:
     was decided about it. `trusted_senders` are the roles whose stamps are believed.
     """
 
-    def __init__(
-        self,
-        *,
-        source: str,
-        trusted_senders: frozenset[str],
-        clock: Callable[[], float],
-        tally: Tally,
-    ) -> None:
-        self._source = source
-        self._trusted_senders = trusted_senders
-        self._clock = clock
-        self._tally = tally
+    source: str
+    trusted_senders: frozenset[str]
+    clock: Callable[[], float]
+    tally: Tally
 
     def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
-        now = self._clock()
+        now = self.clock()
         verdicts = {
             received.letter.message_id: self._verdict(received.letter, now) for received in letters
         }
         for verdict in verdicts.values():
-            self._tally.count_decision(verdict.decision)
+            self.tally.count_decision(verdict.decision)
         return verdicts
 
     def _verdict(self, letter: Letter, now: float) -> Verdict:
-        reading = stamps.read(letter, self._trusted_senders)
-        decision = rescue_of(letter, self._source, now)
+        reading = stamps.read(letter, self.trusted_senders)
+        decision = rescue_of(letter, self.source, now)
         return Verdict(letter.message_id, decision, reading.stamp, reading.forged)

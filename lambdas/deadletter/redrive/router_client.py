@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from deadletter.message.queue import ReceivedLetter
@@ -10,7 +11,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import (
-    Question,
     Router,
     RouterAnswer,
     RouterUnavailable,
@@ -42,16 +42,16 @@ class VerdictSource(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RouterClient:
     """Gets verdicts on letters from the router, and counts what is unusual about them.
 
     `admitted` is the THROTTLE rule whose rate lets these letters go.
     """
 
-    def __init__(self, *, router: Router, tally: Tally, admitted: str | None = None) -> None:
-        self._admitted = admitted
-        self._router = router
-        self._tally = tally
+    router: Router
+    tally: Tally
+    admitted: str | None = None
 
     def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
         """One verdict for each letter that the router gave exactly one, by message id.
@@ -62,22 +62,26 @@ class RouterClient:
             return {}
         questions = [
             question_about(
-                received, served=served and not received.is_rescued, admitted=self._admitted
+                received, served=served and not received.is_rescued, admitted=self.admitted
             )
             for received in letters
         ]
-        answer = self._ask(questions)
+        try:
+            answer = self.router.decide(questions)
+        except RouterUnavailable:
+            self.tally.count(Count.ROUTER_UNAVAILABLE)
+            answer = self.router.decide(questions)
         verdicts = usable_verdicts(answer, [question.letter.message_id for question in questions])
         self._count(answer, list(verdicts.values()), asked=len(letters))
         if not served:
-            self._tally.count(Count.REDRIVE_BOUNCED, sum(map(_came_back, verdicts.values())))
+            self.tally.count(Count.REDRIVE_BOUNCED, sum(map(_came_back, verdicts.values())))
         return verdicts
 
     def _count(self, answer: RouterAnswer, verdicts: Sequence[Verdict], *, asked: int) -> None:
-        self._tally.count(Count.UNDECIDED, asked - len(verdicts))
-        self._tally.count(Figure.FORGED_STAMP, sum(verdict.forged for verdict in verdicts))
-        self._tally.count(Count.UNREADABLE_EXPIRY, sum(verdict.undated for verdict in verdicts))
-        self._tally.add_rule_notes(
+        self.tally.count(Count.UNDECIDED, asked - len(verdicts))
+        self.tally.count(Figure.FORGED_STAMP, sum(verdict.forged for verdict in verdicts))
+        self.tally.count(Count.UNREADABLE_EXPIRY, sum(verdict.undated for verdict in verdicts))
+        self.tally.add_rule_notes(
             {rule.rule_id: rule.why for rule in answer.refused_rules},
             answer.shadow_matches,
             answer.limited_rules,
@@ -85,16 +89,9 @@ class RouterClient:
             unnamed_refused=answer.unnamed_refused,
             unnamed_limited=answer.unnamed_limited,
         )
-        self._tally.note_bad_rows(answer.bad_rows)
-        self._tally.count_failures(answer.failures, of=asked)
-        self._tally.count_decisions(verdict.decision for verdict in verdicts)
-
-    def _ask(self, questions: Sequence[Question]) -> RouterAnswer:
-        try:
-            return self._router.decide(questions)
-        except RouterUnavailable:
-            self._tally.count(Count.ROUTER_UNAVAILABLE)
-        return self._router.decide(questions)
+        self.tally.note_bad_rows(answer.bad_rows)
+        self.tally.count_failures(answer.failures, of=asked)
+        self.tally.count_decisions(verdict.decision for verdict in verdicts)
 
 
 def _came_back(verdict: Verdict) -> bool:

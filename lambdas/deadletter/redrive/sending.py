@@ -71,6 +71,10 @@ class UnfilledBatches:
     def orders(self) -> list[Order]:
         return [order for _, order in self._waiting]
 
+    @property
+    def copies(self) -> set[str]:
+        return {order.copy for _, order in self._waiting}
+
     def take(
         self, orders: Sequence[Order], may_wait: Callable[[Order], bool], most: int
     ) -> list[Order]:
@@ -80,7 +84,7 @@ class UnfilledBatches:
         them has waited for MOST_WAIT.
         """
         now = self._clock()
-        waited = {order.copy for _, order in self._waiting}
+        waited = self.copies
         known = [*self._waiting, *((now, order) for order in orders)]
         by_target: defaultdict[str, list[tuple[float, Order]]] = defaultdict(list)
         for judged, order in known:
@@ -101,7 +105,7 @@ class UnfilledBatches:
         if sends > most:
             waiting += free[most - sends :]
         self._waiting = waiting
-        stays = {order.copy for _, order in waiting}
+        stays = self.copies
         return [order for _, order in known if order.copy not in stays]
 
     def clear(self) -> None:
@@ -111,23 +115,15 @@ class UnfilledBatches:
         return len(self._waiting)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
     """Sends letters to their targets; the targets are queues by name."""
 
-    def __init__(
-        self,
-        *,
-        fifo: bool,
-        targets: Mapping[str, Queue],
-        clock: Callable[[], float],
-        in_parallel: InParallel,
-        tally: Tally,
-    ) -> None:
-        self._fifo = fifo
-        self._targets = targets
-        self._clock = clock
-        self._in_parallel = in_parallel
-        self._tally = tally
+    fifo: bool
+    targets: Mapping[str, Queue]
+    clock: Callable[[], float]
+    in_parallel: InParallel
+    tally: Tally
 
     def send(self, moves: Moves, target_of: Callable[[Order], str]) -> None:
         """Send what is pending; afterwards `pending` are the letters that another try may help.
@@ -138,21 +134,21 @@ class Sender:
         orders = moves.pending
         self._seal(moves, target_of)
         sendable = [order for order in orders if order.copy in moves.envelopes]
-        if self._fifo:
+        if self.fifo:
             sendable = unbroken(orders, sendable)
         # Until the pass has ended nothing is to be tried again: an error may end it here.
         moves.pending = []
         moves.failed.clear()
         stopped: set[str | None] = set()
-        for wave in waves(sendable, self._fifo):
-            if self._fifo:
+        for wave in waves(sendable, self.fifo):
+            if self.fifo:
                 wave = [order for order in wave if order.group not in stopped]
             self._send_wave(wave, moves, target_of)
             stopped |= {order.group for order in wave if order.copy not in moves.confirmed}
         moves.pending = self._to_try_again(sendable, moves)
 
     def _to_try_again(self, orders: Sequence[Order], moves: Moves) -> list[Order]:
-        if not self._fifo:
+        if not self.fifo:
             return [order for order in orders if order.copy in moves.failed]
         here = [order for order in orders if order.copy not in moves.confirmed]
         untried = {order.copy for order in here} - moves.attempted
@@ -161,7 +157,7 @@ class Sender:
 
     def _seal(self, moves: Moves, target_of: Callable[[Order], str]) -> None:
         for order in [each for each in moves.pending if each.copy not in moves.envelopes]:
-            traits = self._targets[target_of(order)].traits
+            traits = self.targets[target_of(order)].traits
             letter, stamp = order.received.letter, order.stamp
             if isinstance(order.decision, Redrive):
                 envelope = seal(letter, stamp, traits, order.decision.delay)
@@ -172,7 +168,7 @@ class Sender:
             if envelope.size <= traits.max_bytes and has_key:
                 moves.envelopes[order.copy] = envelope
             else:
-                self._tally.count(Count.UNSENDABLE)
+                self.tally.count(Count.UNSENDABLE)
 
     def _send_wave(
         self, wave: Sequence[Order], moves: Moves, target_of: Callable[[Order], str]
@@ -181,13 +177,13 @@ class Sender:
         by_target: defaultdict[str, list[Order]] = defaultdict(list)
         for order in wave:
             by_target[target_of(order)].append(order)
-        self._tally.count_possible_duplicates(
+        self.tally.count_possible_duplicates(
             order for order in wave if order.copy not in moves.attempted
         )
         moves.attempted.update(order.copy for order in wave)
-        self._in_parallel(
+        self.in_parallel(
             [
-                partial(self._send_batch, self._targets[target], batch, last_moment(orders), moves)
+                partial(self._send_batch, self.targets[target], batch, last_moment(orders), moves)
                 for target, orders in by_target.items()
                 for batch in batches([moves.envelopes[order.copy] for order in orders])
             ]
@@ -198,8 +194,8 @@ class Sender:
     ) -> None:
         # The last moment to check the clock: after the lock has ended, another run may
         # have sent the letter already.
-        if self._clock() >= until:
-            self._tally.count(Count.TOO_LATE_TO_SEND, len(batch))
+        if self.clock() >= until:
+            self.tally.count(Count.TOO_LATE_TO_SEND, len(batch))
             return
         copies = {envelope.copy for envelope in batch}
         # Until there is an answer the letters may have arrived, whatever ends this call.

@@ -6,9 +6,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from deadletter.replay.announcing import RunAnnouncer, is_untold
 from deadletter.replay.judge import BY
-from deadletter.replay.machine import ReplayExecutions, restarted
+from deadletter.replay.machine import ReplayExecutions, RunAnnouncer, is_untold, restarted
 from deadletter.replay.run import (
     SENDING,
     ReplayRun,
@@ -57,28 +56,19 @@ class Care:
     failed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunsKeeper:
     """Looks at all runs of a pipeline once a minute.
 
     `count_metric` counts a metric by its name; `announcer` announces changed runs.
     """
 
-    def __init__(
-        self,
-        *,
-        pipeline: str,
-        runs: CreatedRuns,
-        executions: ReplayExecutions,
-        clock: Callable[[], float],
-        count_metric: Callable[[str, int], None],
-        announcer: RunAnnouncer | None = None,
-    ) -> None:
-        self._announcer = announcer
-        self._pipeline = pipeline
-        self._runs = runs
-        self._executions = executions
-        self._clock = clock
-        self._count_metric = count_metric
+    pipeline: str
+    runs: CreatedRuns
+    executions: ReplayExecutions
+    clock: Callable[[], float]
+    count_metric: Callable[[str, int], None]
+    announcer: RunAnnouncer | None = None
 
     def care(self, waiting: Iterable[str] = ()) -> Care:
         """Start lost executions anew.
@@ -88,7 +78,7 @@ class RunsKeeper:
         """
         held = frozenset(waiting)
         try:
-            runs = self._runs.all()
+            runs = self.runs.all()
         except RunsUnavailable as error:
             return Care(known=False, failed=(_why(error),))
         self._announce(runs)
@@ -103,7 +93,7 @@ class RunsKeeper:
             unfinished = [run for run in (*runs, *unknown) if needs_execution(run, held)]
             if not unfinished:
                 return care
-            return self._restart_lost(care, unfinished, self._executions.running())
+            return self._restart_lost(care, unfinished, self.executions.running())
         except RunsUnavailable as error:
             return replace(care, failed=(*care.failed, _why(error)))
 
@@ -112,43 +102,43 @@ class RunsKeeper:
         ended, unread = [], []
         for run in missing:
             try:
-                ended.append(self._runs.create(self._ended(run)))
+                ended.append(self.runs.create(self._ended(run)))
             except RunsUnavailable as error:
                 unread.append(_why(error))
         return ended, tuple(unread)
 
     def _announce(self, runs: Iterable[ReplayRun]) -> None:
-        if self._announcer is None:
+        if self.announcer is None:
             return
-        now = self._clock()
+        now = self.clock()
         for run in runs:
             if is_untold(run, now):
-                self._announcer.announce(run)
+                self.announcer.announce(run)
 
     def _ended(self, run: str) -> ReplayRun:
         """A run whose item is lost has ended: what it holds is parked."""
         because = "its item was lost"
-        state, now = RunState.ABORTED, self._clock()
+        state, now = RunState.ABORTED, self.clock()
         return ReplayRun(
-            id=run, pipeline=self._pipeline, state=state, changed=now, by=BY, because=because
+            id=run, pipeline=self.pipeline, state=state, changed=now, by=BY, because=because
         )
 
     def _restart_lost(self, care: Care, runs: Sequence[ReplayRun], running: Container[str]) -> Care:
         failed: list[str] = []
         lost: list[str] = []
         for run in runs:
-            now = self._clock()
+            now = self.clock()
             is_running = run.execution in running and not is_stuck(run, now)
             if is_running or now - max(run.started, run.created) < START_SECONDS:
                 continue
             try:
                 # The restart number first: of two watches one starts the execution.
                 after = replace(restarted(run, now), left=False)
-                self._runs.change(run, after)
+                self.runs.change(run, after)
                 if run.is_live or not run.left:
                     lost.append(run.id)
-                self._executions.start(after)
-                self._count_metric(Count.REPLAY_RESTARTED, 1)
+                self.executions.start(after)
+                self.count_metric(Count.REPLAY_RESTARTED, 1)
             except RunRefused:
                 continue
             except RunsUnavailable as error:

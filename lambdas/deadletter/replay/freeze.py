@@ -20,8 +20,7 @@ from deadletter.contract import run_lane
 from deadletter.redrive.waiting_room import SHARDS, HeldItem, RoomUnavailable
 from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
 from deadletter.replay.names import PART, Name, NotAName, SortKey, from_line, from_lines, to_lines
-from deadletter.replay.objects import ObjectsUnavailable, RunObjects, StoredObject
-from deadletter.replay.originals import OriginalsOfBatch
+from deadletter.replay.objects import ObjectsUnavailable, OriginalsOfBatch, RunObjects, StoredObject
 from deadletter.replay.snapshot import PAGES
 
 SORTED = "sorted/"

@@ -9,7 +9,8 @@ made it into the manifest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -19,41 +20,30 @@ from deadletter.contract import (
     PARKED_LANE,
     Reason,
     parking_source,
-    run_lane,
 )
-from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.journal import OnRecord
-from deadletter.redrive.lane_claim import LaneClaim
-from deadletter.redrive.mover import Mover
+from deadletter.redrive.draining import BatchPart, Draining
+from deadletter.redrive.journal import OnRecord, Slot
+from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
-from deadletter.redrive.report import Tally
 from deadletter.redrive.rescue import is_parking
-from deadletter.redrive.settling import SentBefore, Settling
+from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import (
     FOREVER,
     SHARDS,
-    RoomUnavailable,
-    WaitingRoom,
     WaitingRoomEntry,
     never,
 )
-from deadletter.replay.discarded import discarded_name
-from deadletter.replay.lineup import RunLetter
-from deadletter.replay.manifest import ManifestIndex, ManifestParts
+from deadletter.replay.lineup import RunLetter, learned, letter_of, trails
+from deadletter.replay.manifest import ManifestIndex, ShardProgress, save
 from deadletter.replay.names import PART
-from deadletter.replay.objects import ObjectsUnavailable, RunObjects
-from deadletter.replay.outcomes import learned, room_place, trails
-from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import ShardProgress, Statuses, save
-from deadletter.replay.run import ReplayRun
-from deadletter.replay.run_room import RunRoom
-from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
+from deadletter.replay.objects import ObjectsUnavailable, RunObjects, discarded_name
+from deadletter.replay.run_lane import RunSetup, RunShard, TicketedLane, copy_of
+from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.routing.decision import DUE, Hold
-from deadletter.routing.router import Router, RouterUnavailable
-from deadletter.settings.pipeline import Pipeline
-from deadletter.signals.figures import Figure
+from deadletter.routing.router import RouterUnavailable, Verdict
 
 TO_SCHEDULE = "schedule"
 """What `leave_to` says if the letters go back to the schedule; anything else parks them."""
@@ -69,24 +59,11 @@ WIND_DOWN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeavingSetup:
+class LeavingSetup(RunSetup):
     """Everything that leaving is given. `index` is None if the run had no snapshot yet."""
 
-    pipeline: Pipeline
-    plan: ReplayPlan
-    run: ReplayRun
     index: ManifestIndex | None
-    manifest: ManifestParts
-    statuses: Statuses
-    tickets: Tickets
-    ledger: Ledger
-    room: WaitingRoom
     objects: RunObjects
-    claim_for: Callable[[int], LaneClaim]
-    router: Router
-    mover: Mover
-    tally: Tally
-    clock: Callable[[], float]
     random: Random
 
 
@@ -112,78 +89,90 @@ class RunLeaving:
 
     def __init__(self, setup: LeavingSetup) -> None:
         self._setup = setup
-        self._room = RunRoom(setup.room, setup.tickets, setup.tally)
-        self._settling = Settling(setup.router, setup.mover, setup.tally)
-        self._is_complete = True
-        self._positions: dict[str, int] = {}
 
     def run(self, deadline: float) -> bool:
         """Leave until `deadline` (epoch seconds). Returns whether nothing is in the lane."""
-        self._is_complete = True
+        is_complete = True
+        known = KnownIntents(self._setup.journal, self._setup.clock)
         for shard in range(SHARDS):
-            claim = self._setup.claim_for(shard)
+            source = LeavingSource(self._setup, shard, known, deadline)
+            worker = Draining(self._setup, source, source)
             try:
-                self._leave_shard(shard, claim, deadline)
+                while not source.is_done:
+                    worker.take_batch(MOST_LEFT)
             finally:
-                claim.close()
-        return self._is_complete
+                source.close()
+            is_complete = is_complete and source.is_complete
+        return is_complete
 
-    def _leave_shard(self, shard: int, claim: LaneClaim, deadline: float) -> None:
+
+class LeavingSource(RunShard):
+    """One shard of the lane of a run that has ended: first what its manifest names, then the rest.
+
+    `is_complete` says whether all that was seen has left, and its outcome is known.
+    """
+
+    def __init__(
+        self, setup: LeavingSetup, shard: int, known: KnownIntents, deadline: float
+    ) -> None:
+        super().__init__(setup, shard, known, TicketedLane(setup.room, setup.tickets, setup.tally))
+        self.is_complete = True
+        self.is_done = False
+        self._setup = setup
+        self._deadline = deadline
+        self._feed = self._batches()
+        self._positions: dict[str, int] = {}
+        self._left: set[str] = set()
+        # Of the present batch.
+        self._entries: Sequence[WaitingRoomEntry] = ()
+        self._tickets: dict[str, Ticket] = {}
+        self._going: set[str] = set()
+        self._settled: set[str] = set()
+
+    def _batches(self) -> Generator[Sequence[WaitingRoomEntry], None, None]:
         index = self._setup.index
-        if index is not None and index.shards[shard]:
-            self._leave_named(shard, index.shards[shard], claim, deadline)
+        if index is not None and index.shards[self.shard]:
+            yield from self._named(index.shards[self.shard])
         after: WaitingRoomEntry | None = None
-        while self._has_time(deadline):
-            entries = self._setup.room.due(self._lane, shard, FOREVER, MOST_LEFT, after)
+        while self._has_time():
+            entries = self._setup.room.due(self.lane, self.shard, FOREVER, MOST_LEFT, after)
             if not entries:
                 return
             # The index lags: an entry that has left just now is read, and found gone.
-            self._leave(shard, entries, claim)
+            yield entries
             after = entries[-1]
 
-    @property
-    def _lane(self) -> str:
-        return run_lane(self._setup.run.id)
-
-    def _has_time(self, deadline: float) -> bool:
-        if self._setup.clock() < deadline - WIND_DOWN_SECONDS:
+    def _has_time(self) -> bool:
+        if self._setup.clock() < self._deadline - WIND_DOWN_SECONDS:
             return True
-        self._is_complete = False
+        self.is_complete = False
         return False
 
-    def _leave_named(self, shard: int, length: int, claim: LaneClaim, deadline: float) -> None:
-        """Leave the letters of the manifest that are not at their end."""
-        progress = ShardProgress.of(shard, self._setup.statuses.read(shard))
+    def _named(self, length: int) -> Iterator[Sequence[WaitingRoomEntry]]:
+        """The letters of the manifest that are not at their end."""
+        progress = ShardProgress.of(self.shard, self._setup.statuses.read(self.shard))
         try:
             for part in range(-(-length // PART)):
-                if not self._has_time(deadline):
+                if not self._has_time():
                     return
-                self._leave_part(shard, part, length, progress, claim)
+                letters = self._open_letters(part, length, progress)
+                for start in range(0, len(letters), MOST_LEFT):
+                    yield from self._of_letters(letters[start : start + MOST_LEFT], progress)
         finally:
             save(self._setup.statuses, [progress])
 
-    def _leave_part(
-        self, shard: int, part: int, length: int, progress: ShardProgress, claim: LaneClaim
-    ) -> None:
+    def _open_letters(self, part: int, length: int, progress: ShardProgress) -> list[RunLetter]:
         span = range(part * PART, min(length, (part + 1) * PART))
         open_ = [position for position in span if not progress.is_terminal(position)]
-        if not open_:
-            return
-        names = self._setup.manifest.part(shard, part)
-        letters = []
-        for position in open_:
-            name = names[position % PART]
-            letters.append(RunLetter(name, position, name.copy, room_place(name.place)))
-        for start in range(0, len(letters), MOST_LEFT):
-            self._leave_letters(shard, letters[start : start + MOST_LEFT], progress, claim)
+        names = self._setup.manifest.part(self.shard, part) if open_ else ()
+        return [
+            letter_of(names[position % PART], position, progress.returned(position))
+            for position in open_
+        ]
 
-    def _leave_letters(
-        self,
-        shard: int,
-        letters: Sequence[RunLetter],
-        progress: ShardProgress,
-        claim: LaneClaim,
-    ) -> None:
+    def _of_letters(
+        self, letters: Sequence[RunLetter], progress: ShardProgress
+    ) -> Iterator[Sequence[WaitingRoomEntry]]:
         found = trails(letters, self._setup.tickets)
         self._positions = {
             copy: letter.position
@@ -194,21 +183,22 @@ class RunLeaving:
         here: list[RunLetter] = []
         awaited: list[RunLetter] = []
         for letter, trail in zip(letters, found, strict=True):
-            letter.copy, letter.place, letter.ticket = trail.copy, trail.place, trail.last
-            letter.returns = max(progress.returned(letter.position), trail.returns)
+            letter.follow(trail)
             # What a worker sent may lie in the lane behind its ticket.
-            entries += [self._entry(copy, place, shard) for copy, place in trail.sent]
+            entries += [self.entry(copy, place) for copy, place in trail.sent]
             ticket = trail.last
             if trail.is_open or (ticket is not None and ticket.fate in OUTSIDE):
                 here.append(letter)
-                entries.append(self._entry(letter.copy, letter.place, shard))
+                entries.append(self.entry(letter.copy, letter.place))
             elif ticket is not None and ticket.fate is ReplayOutcome.SENT:
                 awaited.append(letter)
             elif ticket is not None:
                 progress.set(letter.position, ticket.fate, letter.returns)
-        left = self._leave(shard, entries, claim)
+        self._left = set()
+        for start in range(0, len(entries), MOST_LEFT):
+            yield entries[start : start + MOST_LEFT]
         for letter in here:
-            if letter.copy in left:
+            if letter.copy in self._left:
                 progress.set(letter.position, ReplayOutcome.LEFT, letter.returns)
         self._await(awaited, progress)
 
@@ -224,126 +214,109 @@ class RunLeaving:
             answer = answers.get(letter)
             if answer is None or answer.outcome is ReplayOutcome.OPEN:
                 # One that came back lies in the lane: the next call finds it there.
-                self._is_complete = False
+                self.is_complete = False
             else:
                 progress.set(letter.position, answer.outcome, letter.returns)
 
-    def _entry(self, copy: str, place: str, shard: int) -> WaitingRoomEntry:
-        return WaitingRoomEntry(copy, place, self._lane, shard, 0.0)
+    @contextmanager
+    def take(self, most: int) -> Iterator[int]:
+        self._entries = next(self._feed, ())
+        self._claimed, self._settled = None, set()
+        self.is_done = not self._entries
+        try:
+            yield len(self._entries)
+        except RouterUnavailable as error:
+            # What was sent and lacks facts stays where it is: the next call finds it there.
+            self._setup.tally.note_trouble(str(error))
+        if self._claimed is not None:
+            self._claimed.slot.keep(self._settled - self.store.gone)
+        self._hold()
 
-    def _leave(self, shard: int, entries: Sequence[WaitingRoomEntry], claim: LaneClaim) -> set[str]:
-        """Move the letters of these entries out of the lane; returns the copies that left."""
-        left: set[str] = set()
-        for start in range(0, len(entries), MOST_LEFT):
-            left |= self._leave_some(shard, entries[start : start + MOST_LEFT], claim)
-        return left
+    def close(self) -> None:
+        try:
+            self._feed.close()
+        finally:
+            super().close()
 
-    def _leave_some(
-        self, shard: int, entries: Sequence[WaitingRoomEntry], claim: LaneClaim
-    ) -> set[str]:
+    def parts(self) -> Iterator[BatchPart]:
+        """What leaves, and then what was sent: the router may not know what facts it lacks."""
+        if not self._entries:
+            return
         setup = self._setup
-        claimed = claim.take([entry.copy for entry in entries], setup.clock())
+        claimed = self._claim.take([entry.copy for entry in self._entries], setup.clock())
+        self._claimed = claimed
         if claimed is None:
-            self._is_complete = False
-            return set()
-        records = claimed.records
-        free = [entry for entry in entries if claimed.is_free(entry.copy)]
-        if len(free) < len(entries):
-            self._is_complete = False
-        contents = setup.room.read(free, claimed.expires)
-        letters = {received.letter.message_id: received for received in contents.letters}
-        tickets = self._tickets_of(letters)
-        sent = self._sent(letters, tickets, records)
-        self._delete_sent(shard, letters, sent, tickets, records)
-        claimed.slot.keep([copy for copy in sent if copy not in self._room.gone])
-        remaining = {copy: each for copy, each in letters.items() if copy not in sent}
-        left = self._postpone(shard, remaining, tickets, records)
-        claim.hold(claimed)
-        return left
+            self.is_complete = False
+            return
+        free = [entry for entry in self._entries if claimed.is_free(entry.copy)]
+        letters = setup.room.read(free, claimed.expires + LAST_SEND).letters
+        self._tickets = self._tickets_of(letters)
+        owed: dict[str, Ticket] = {}
+        for received in letters:
+            ticket = self._tickets.get(copy := copy_of(received))
+            if self._was_sent(claimed.records[copy], ticket):
+                owed[copy] = ticket or self._ticket(received, ReplayOutcome.SENT)
+        if owed or len(free) < len(self._entries):
+            # The next call learns what became of them.
+            self.is_complete = False
+        proofs = {copy: claimed.records[copy].mark or confirmation_by(owed[copy]) for copy in owed}
+        part = BatchPart.under(claimed.slot, letters, claimed.records, proofs)
+        yield replace(part, sent=())
+        self._settled = set(owed)
+        self.store.expect(owed)
+        yield replace(part, letters=())
 
-    def _tickets_of(self, letters: Mapping[str, ReceivedLetter]) -> dict[str, Ticket]:
-        keys = [(_stamp(received).origin, copy) for copy, received in letters.items()]
+    def _was_sent(self, record: OnRecord, ticket: Ticket | None) -> bool:
+        """Whether a worker has sent a letter and not deleted it: it must not go anywhere else."""
+        # With a mark, also one that its ticket lets go: it has reached the parking queue.
+        return record.mark is not None or (ticket is not None and ticket.fate not in OUTSIDE)
+
+    def _tickets_of(self, letters: Sequence[ReceivedLetter]) -> dict[str, Ticket]:
+        keys = [(_stamp(received).origin, copy_of(received)) for received in letters]
         return {ticket.copy: ticket for ticket in self._setup.tickets.read(keys).values()}
 
-    def _sent(
-        self,
-        letters: Mapping[str, ReceivedLetter],
-        tickets: Mapping[str, Ticket],
-        records: Mapping[str, OnRecord],
-    ) -> set[str]:
-        """The letters that a worker has sent and not deleted: they must not go anywhere else."""
-        return {
-            copy
-            for copy in letters
-            if (copy in tickets and tickets[copy].fate not in OUTSIDE)
-            # Also one that its ticket lets go: it has reached the parking queue.
-            or records[copy].mark is not None
-        }
+    def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
+        """Where a letter goes that the run has left over."""
+        return {copy_of(received): self._verdict(received) for received in letters}
 
-    def _delete_sent(
-        self,
-        shard: int,
-        letters: Mapping[str, ReceivedLetter],
-        sent: set[str],
-        tickets: Mapping[str, Ticket],
-        records: Mapping[str, OnRecord],
-    ) -> None:
-        owed = {
-            copy: tickets.get(copy) or self._ticket(shard, letters[copy], ReplayOutcome.SENT)
-            for copy in letters
-            if copy in sent
-        }
-        self._room.expect(owed)
-        settled = [
-            SentBefore(letters[copy], records[copy].mark or confirmation_by(ticket), records[copy])
-            for copy, ticket in owed.items()
-        ]
-        try:
-            self._settling.settle(settled, self._room)
-        except RouterUnavailable as error:
-            # They stay where they are: the next call finds them there.
-            self._setup.tally.note_trouble(str(error))
-        if sent:
-            # Their outcomes are looked up by the next call.
-            self._is_complete = False
+    def _verdict(self, received: ReceivedLetter) -> Verdict:
+        setup, now, stamp = self._setup, self._setup.clock(), _stamp(received)
+        copy, because = copy_of(received), f"run {setup.run.id} ended before it was sent"
+        if setup.run.leave_to == TO_SCHEDULE:
+            hold = Hold(DUE, now + setup.pipeline.policy.backoff.delay(1, setup.random), because)
+            return Verdict(copy, hold, left_stamp(stamp, "HOLD", None, because, now))
+        is_known = setup.plan.is_release and stamp.reason in set(Reason)
+        reason = stamp.reason if is_known else str(Reason.RUN_ABORTED)
+        hold = Hold(PARKED_LANE, never(received.letter), because)
+        return Verdict(copy, hold, left_stamp(stamp, "PARK", reason, because, now))
 
-    def _postpone(
-        self,
-        shard: int,
-        letters: Mapping[str, ReceivedLetter],
-        tickets: Mapping[str, Ticket],
-        records: Mapping[str, OnRecord],
-    ) -> set[str]:
-        if not letters:
-            return set()
-        maybe_sent = sum(records[copy].maybe_sent for copy in letters)
-        self._setup.tally.count_now(Figure.POSSIBLE_DUPLICATE, maybe_sent)
-        self._room.put_ahead(
-            [
-                self._ticket(shard, received, ReplayOutcome.LEFT)
-                for copy, received in letters.items()
-                if copy not in tickets
-            ]
-        )
-        self._room.ticketed.update(tickets)
-        letters = self._without_exports(letters)
-        for received in letters.values():
-            try:
-                self._room.postpone(self._order(received))
-            except RoomUnavailable as error:
-                # It stays where it is: the next call finds it there.
-                self._setup.tally.note_trouble(str(error))
-                self._is_complete = False
-        return {
-            copy
-            for copy in letters
-            if copy in self._room.gone
-            and (copy not in tickets or tickets[copy].fate is ReplayOutcome.LEFT)
+    def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
+        """Those whose ticket says LEFT, which it does before they move, and that have no export."""
+        new = {
+            order.copy: self._ticket(order.received, ReplayOutcome.LEFT)
+            for order in judged
+            if order.copy not in self._tickets
         }
+        known = {order.copy for order in judged} - new.keys()
+        self._tickets |= new
+        self.store.expect({order.copy: self._tickets[order.copy] for order in judged})
+        self.store.put_ahead(list(new.values()))
+        self.store.ticketed.update(known)
+        going = self._without_exports(judged)
+        self._going = {order.copy for order in going}
+        return [replace(order, received=self._at_home(order)) for order in going]
 
-    def _without_exports(
-        self, letters: Mapping[str, ReceivedLetter]
-    ) -> Mapping[str, ReceivedLetter]:
+    def _at_home(self, order: Order) -> ReceivedLetter:
+        """The letter in the place that it belongs to from now on."""
+        received, home = order.received, order.received.home
+        if self._setup.run.leave_to == TO_SCHEDULE:
+            home = MAIN_DLQ if is_parking(home) else home
+        elif not is_parking(home):
+            parking = self._setup.pipeline.parking.get(Reason(str(order.stamp.reason)))
+            home = parking_source(parking or DEFAULT_PARKING)
+        return replace(received, home=home)
+
+    def _without_exports(self, orders: Sequence[Order]) -> Sequence[Order]:
         """Delete what a discard that was cut off has exported; returns the letters that may leave.
 
         They are in the lane until it is done: an export outlives the tickets, and would bring a
@@ -351,63 +324,45 @@ class RunLeaving:
         """
         setup = self._setup
         if not setup.plan.discards:
-            return letters
-        first = self._tickets_of(letters)
-        left = {copy: each for copy, each in letters.items() if first[copy].fate in OUTSIDE}
-        if len(left) < len(letters):
+            return orders
+        first = self._tickets_of([order.received for order in orders])
+        left = [order for order in orders if first[order.copy].fate in OUTSIDE]
+        if len(left) < len(orders):
             # A worker was faster, and discards it.
-            self._is_complete = False
+            self.is_complete = False
         try:
-            setup.objects.delete([discarded_name(copy) for copy in left])
+            setup.objects.delete([discarded_name(order.copy) for order in left])
         except ObjectsUnavailable as error:
             # They stay where they are: the next call finds them there.
             setup.tally.note_trouble(str(error))
-            self._is_complete = False
-            return {}
+            self.is_complete = False
+            return ()
         return left
 
-    def _ticket(self, shard: int, received: ReceivedLetter, fate: ReplayOutcome) -> Ticket:
+    def move(self, orders: Sequence[Order], slot: Slot) -> Left:
+        return self._setup.mover.move(orders, slot, lane=self.store)
+
+    def moved(self, letters: Sequence[ReceivedLetter], gone: Sequence[Order], left: Left) -> None:
+        moved = self._going & self.store.gone
+        if moved != self._going:
+            # What stays where it is the next call finds there.
+            self.is_complete = False
+        self._left |= {c for c in moved if self._tickets[c].fate is ReplayOutcome.LEFT}
+
+    def _ticket(self, received: ReceivedLetter, fate: ReplayOutcome) -> Ticket:
         stamp = _stamp(received)
         return Ticket(
             run=self._setup.run.id,
             origin=stamp.origin,
-            copy=received.letter.message_id,
-            shard=shard,
+            copy=copy_of(received),
+            shard=self.shard,
             # The lane may hold letters that the manifest does not name.
-            position=self._positions.get(received.letter.message_id, -1),
+            position=self._positions.get(copy_of(received), -1),
             attempt=stamp.attempt + (fate is ReplayOutcome.SENT),
             at=self._setup.clock(),
             fate=fate,
             generation=self._setup.run.generation,
         )
-
-    def _order(self, received: ReceivedLetter) -> Order:
-        """Where a letter goes that the run has left over."""
-        setup, now, stamp = self._setup, self._setup.clock(), _stamp(received)
-        because = f"run {setup.run.id} ended before it was sent"
-        if setup.run.leave_to == TO_SCHEDULE:
-            delay = setup.pipeline.policy.backoff.delay(1, setup.random)
-            home = MAIN_DLQ if is_parking(received.home) else received.home
-            return Order(
-                replace(received, home=home),
-                Hold(DUE, now + delay, because),
-                left_stamp(stamp, "HOLD", None, because, now),
-            )
-        reason = _reason_before(stamp) if setup.plan.is_release else None
-        home = received.home
-        if not is_parking(home):
-            parking = setup.pipeline.parking.get(reason or Reason.RUN_ABORTED)
-            home = parking_source(parking or DEFAULT_PARKING)
-        return Order(
-            replace(received, home=home),
-            Hold(PARKED_LANE, never(received.letter), because),
-            left_stamp(stamp, "PARK", str(reason or Reason.RUN_ABORTED), because, now),
-        )
-
-
-def _reason_before(stamp: Stamp) -> Reason | None:
-    """The reason for which a letter was parked before the run; None if it is not known."""
-    return Reason(stamp.reason) if stamp.reason in set(Reason) else None
 
 
 def _stamp(received: ReceivedLetter) -> Stamp:

@@ -3,6 +3,10 @@
 Every step reads the run's item and answers where the execution goes next, so that a step may
 be repeated, and a lost execution be continued by a new one from any state. Each change of the
 run is one conditional write; a change that another process has overtaken is judged again.
+
+Each change is announced at least once. The run's item says which state was announced last
+(`told`): a step announces its own change at once, and the watch what people have changed, and what
+was refused before.
 """
 
 from __future__ import annotations
@@ -12,22 +16,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from deadletter.contract import DAY, EventType
 from deadletter.redrive.waiting_room import SHARDS
-from deadletter.replay.announcing import RunAnnouncer
-from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.judge import BY, PENDING_WAIT, ReplayNext, RunEvidence, judged
-from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.plan import ApprovalAnswer, ReplayPlan, RunApproval
 from deadletter.replay.run import (
     BadRunRow,
     ReplayRun,
     ReplayRuns,
     RunRefused,
     RunState,
+    RunsUnavailable,
     aborted,
     held,
     moved_to,
 )
 from deadletter.replay.ticket import ReplayOutcome
+from deadletter.signals.figures import Count
 
 MOST_LOOPS = 300
 """Rounds after which a new execution goes on: a history holds at most 25,000 events."""
@@ -524,3 +529,57 @@ def answered(run: ReplayRun, answer: ApprovalAnswer, now: float) -> ReplayRun:
 def restarted(run: ReplayRun, now: float) -> ReplayRun:
     """The run with a new execution, of which no grant and no step of the old one is valid."""
     return replace(run, restart=run.restart + 1, generation=run.generation + 1, started=now)
+
+
+SETTLES = 30.0
+"""Seconds after a change in which the watch leaves its announcement to the run's own step."""
+
+TRIES_FOR = float(DAY)
+"""Seconds for which an announcement is tried again."""
+
+
+class EventPut(Protocol):
+    """Puts an event of the pipeline. Returns None, or why it was not accepted."""
+
+    def __call__(self, event_type: EventType, detail: Mapping[str, Any]) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAnnouncer:
+    """Announces runs; never raises. `count_metric` counts a metric by its name."""
+
+    runs: ReplayRuns
+    put: EventPut
+    count_metric: Callable[[str, int], None]
+
+    def announce(self, run: ReplayRun) -> None:
+        """Announce the run's state, unless it was announced before."""
+        if run.told == run.state:
+            return
+        if self.put(EventType.REPLAY_STATE_CHANGED, run_detail(run)) is not None:
+            self.count_metric(Count.EVENT_REFUSED, 1)
+            return
+        try:
+            self.runs.change(run, replace(run, told=str(run.state)))
+        except (RunRefused, RunsUnavailable):
+            # The next look announces it once more, or the state that followed.
+            return
+
+
+def is_untold(run: ReplayRun, now: float) -> bool:
+    """Whether the watch has to announce the run's state."""
+    return run.told != run.state and SETTLES <= now - max(run.changed, run.created) <= TRIES_FOR
+
+
+def run_detail(run: ReplayRun) -> dict[str, Any]:
+    """The fields of the event; see `deadletter.events.schema`."""
+    return {
+        "run": run.id,
+        "state": str(run.state),
+        **({"before": run.told} if run.told else {}),
+        "counts": {name: int(count) for name, count in run.counts.items()},
+        **({} if run.letters is None else {"letters": run.letters}),
+        "because": run.because,
+        "by": run.by,
+        "command": f"dlq show {run.id}",
+    }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from deadletter.contract import Reason, circuit_lane, with_config_keys
 from deadletter.message.stamp import Stamp
-from deadletter.replay.outcomes import MOST_TRIES
+from deadletter.replay.lineup import MOST_TRIES
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive

@@ -17,13 +17,11 @@ from typing import Any
 from deadletter.contract import MINUTE, run_lane
 from deadletter.failure.ledger import Ledger
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, WaitingRoomEntry
-from deadletter.replay.lineup import RunLetter
-from deadletter.replay.manifest import ManifestIndex, ManifestParts
+from deadletter.replay.lineup import RunLetter, Trail, learned, letter_of, trails
+from deadletter.replay.manifest import ManifestIndex, ManifestParts, ShardProgress, Statuses, save
 from deadletter.replay.names import PART, Name
 from deadletter.replay.objects import RunObjects
-from deadletter.replay.outcomes import Trail, learned, room_place, trails
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import ShardProgress, Statuses, save
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, Ticket, Tickets
 
@@ -171,7 +169,7 @@ def _settle(
 ) -> None:
     """Learn the outcomes of letters that have no final one in the status rows."""
     letters = [
-        RunLetter(name, position, name.copy, room_place(name.place))
+        letter_of(name, position, progress.returned(position))
         for position, name in names
         if not progress.is_terminal(position)
     ]
@@ -181,8 +179,7 @@ def _settle(
         awaited: list[RunLetter] = []
         absent: list[tuple[RunLetter, Trail]] = []
         for letter, trail in zip(part, found, strict=True):
-            letter.copy, letter.place, letter.ticket = trail.copy, trail.place, trail.last
-            letter.returns = max(progress.returned(letter.position), trail.returns)
+            letter.follow(trail)
             if trail.is_open or trail.last is None:
                 absent.append((letter, trail))
             elif trail.last.fate is ReplayOutcome.SENT:

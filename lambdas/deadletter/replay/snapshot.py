@@ -23,8 +23,7 @@ from deadletter.redrive.rescue import RescueVerdicts
 from deadletter.redrive.router_client import RouterClient, VerdictSource
 from deadletter.redrive.run_limits import RunStopped
 from deadletter.redrive.waiting_room import never
-from deadletter.replay.counted import CountedOrigins
-from deadletter.replay.names import Name, key_hash, to_lines
+from deadletter.replay.names import CountedOrigins, Name, key_hash, to_lines
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects
 from deadletter.replay.plan import ReplayPlan
 from deadletter.routing.decision import DUE, Hold, Redrive
@@ -75,12 +74,12 @@ class SnapshotReport:
 
 
 class Snapshot:
-    """Takes the snapshot of one run, pass after pass.
+    """Takes the snapshot of one run, pass after pass; says where each letter of its source goes.
 
-    It goes through `lane`, or else through the queue of `setup`: of the plan's source, or of the
-    main DLQ for a lane. Of a lane, letters whose home is not `of_source` stay. `counted` are the
-    letters that the person has seen counted (None: all that match). `token` is a text that no
-    other pass has: it names the pages.
+    Into the run's lane, or where it would go without the run. A pass goes through `lane`, or else
+    through the queue of `setup`: of the plan's source, or of the main DLQ for a lane. Of a lane,
+    letters whose home is not `of_source` stay. `counted` are the letters that the person has seen
+    counted (None: all that match). `token` is a text that no other pass has: it names the pages.
     """
 
     def __init__(
@@ -94,6 +93,8 @@ class Snapshot:
         lane: str | None = None,
         of_source: Callable[[str], bool] = lambda home: True,
     ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
         self._setup = setup
         self._plan = plan
         self._lane = lane or plan.lane
@@ -101,6 +102,11 @@ class Snapshot:
         self._objects = objects
         self._counted = counted
         self._token = token
+        self._stops = math.inf
+        self._pages = 0
+        self._lock = threading.Lock()
+        # In a lane, letters that do not join go on waiting.
+        self._others = None if self._lane is not None else _others(setup, plan)
 
     def run(self, deadline: float, *, seconds: float = math.inf) -> SnapshotReport:
         """Make one pass of at most so many seconds, or until nothing is left.
@@ -111,18 +117,11 @@ class Snapshot:
         Repeat it until it is done: after a crash, a pass takes what the one before has left.
         """
         # What comes back says nothing of the dependency while letters are only put aside.
-        setup, plan = replace(self._setup, outcomes=None), self._plan
-        verdicts = SnapshotVerdicts(
-            setup,
-            plan,
-            objects=self._objects,
-            counted=self._counted,
-            token=self._token,
-            stops=setup.clock() + seconds,
-            in_lane=self._lane is not None,
-            of_source=self._of_source,
-        )
-        report = Redriver(setup).take_all(deadline, verdicts, lane=self._lane)
+        setup = replace(self._setup, outcomes=None)
+        self.counts.clear()
+        self.left_out.clear()
+        self._stops = setup.clock() + seconds
+        report = Redriver(setup).take_all(deadline, self, lane=self._lane)
         again_at = 0.0 if self._lane is not None else self._locked_until()
         if any(report.counts.get(trouble) for trouble in _TRY_AGAIN):
             # What could not be moved for no fault of its own belongs to the run all the same.
@@ -135,10 +134,10 @@ class Snapshot:
         return SnapshotReport(
             done=found_all and not again_at,
             again_at=again_at,
-            named=verdicts.counts["named"],
-            left_out=dict(verdicts.left_out),
-            uncounted=verdicts.counts["uncounted"],
-            other=verdicts.counts["other"],
+            named=self.counts["named"],
+            left_out=dict(self.left_out),
+            uncounted=self.counts["uncounted"],
+            other=self.counts["other"],
             left=left,
             foreign=foreign,
             stopped=report.stopped,
@@ -158,41 +157,11 @@ class Snapshot:
         ends = [each.expires + GRACE for each in intents if each.home == home]
         return max((end for end in ends if end > now), default=0.0)
 
-
-class SnapshotVerdicts:
-    """Where each letter of the source goes: into the run's lane, or where it would go without it.
-
-    The page with the names of those that join is stored before this answers.
-    """
-
-    def __init__(
-        self,
-        setup: RedriverSetup,
-        plan: ReplayPlan,
-        *,
-        objects: RunObjects,
-        counted: CountedOrigins | None,
-        token: str,
-        stops: float = math.inf,
-        in_lane: bool = False,
-        of_source: Callable[[str], bool] = lambda home: True,
-    ) -> None:
-        self.counts: Counter[str] = Counter()
-        self.left_out: Counter[str] = Counter()
-        self._setup = setup
-        self._plan = plan
-        self._objects = objects
-        self._counted = counted
-        self._token = token
-        self._stops = stops
-        self._in_lane = in_lane
-        self._of_source = of_source
-        self._pages = 0
-        self._lock = threading.Lock()
-        self._others = _others(setup, plan, in_lane=in_lane)
-
     def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
-        """As VerdictSource; raises RunStopped if its time is over or the page cannot be stored."""
+        """As VerdictSource; the page with the names of those that join is stored before.
+
+        Raises RunStopped if the time of the pass is over or the page cannot be stored.
+        """
         if not letters:
             return {}
         if self._setup.clock() >= self._stops:
@@ -219,7 +188,8 @@ class SnapshotVerdicts:
         self._store_page(names)
         for verdict in joining.values():
             self._setup.tally.count_decision(verdict.decision)
-        return {**joining, **self._others(rest, served)}
+        others = {} if self._others is None else self._others.verdicts(rest, served=served)
+        return {**joining, **others}
 
     def _may_join(self, received: ReceivedLetter) -> bool:
         """False for a letter that stays where it is, whatever the router says of it.
@@ -228,7 +198,7 @@ class SnapshotVerdicts:
         """
         if not self._of_source(received.home):
             return False
-        if not self._in_lane or self._counted is None or received.stamp is None:
+        if self._lane is None or self._counted is None or received.stamp is None:
             return True
         return received.stamp.origin in self._counted
 
@@ -323,29 +293,20 @@ def joined(stamp: Stamp, plan: ReplayPlan, because: str, now: float) -> Stamp:
     )
 
 
-_Others = Callable[[Sequence[ReceivedLetter], bool], dict[str, Verdict]]
-
-
-def _others(setup: RedriverSetup, plan: ReplayPlan, *, in_lane: bool) -> _Others:
+def _others(setup: RedriverSetup, plan: ReplayPlan) -> VerdictSource:
     """What becomes of letters that do not join: no letter that was received goes back.
 
     One of the DLQ goes where the router says, but nothing is re-driven: it waits for its delay.
-    One of a parking queue or of a dedicated DLQ goes into its lane. One that waits goes on
-    waiting.
+    One of a parking queue or of a dedicated DLQ goes into its lane.
     """
-    if in_lane:
-        return lambda letters, served: {}
-    source: VerdictSource
     if plan.source == MAIN_DLQ:
-        source = NothingRedriven(RouterClient(router=setup.router, tally=setup.tally), setup.clock)
-    else:
-        source = RescueVerdicts(
-            source=setup.home,
-            trusted_senders=setup.trusted_senders,
-            clock=setup.clock,
-            tally=setup.tally,
-        )
-    return lambda letters, served: source.verdicts(letters, served=served)
+        return NothingRedriven(RouterClient(router=setup.router, tally=setup.tally), setup.clock)
+    return RescueVerdicts(
+        source=setup.home,
+        trusted_senders=setup.trusted_senders,
+        clock=setup.clock,
+        tally=setup.tally,
+    )
 
 
 class NothingRedriven:

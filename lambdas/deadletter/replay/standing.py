@@ -13,11 +13,19 @@ from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import WaitingRoomEntry
 from deadletter.replay.judge import FAILED
 from deadletter.replay.limiter import RunLimiter
-from deadletter.replay.lineup import RunLetter, RunStage
-from deadletter.replay.outcomes import Trail, learned, room_place, trails
+from deadletter.replay.lineup import (
+    RunLetter,
+    RunStage,
+    ShardLineup,
+    Trail,
+    learned,
+    letter_of,
+    room_place,
+    trails,
+)
+from deadletter.replay.manifest import ShardProgress
 from deadletter.replay.plan import KeyPolicy
-from deadletter.replay.run_room import RunRoom, copy_of
-from deadletter.replay.shard_work import ShardWork
+from deadletter.replay.run_lane import TicketedLane, copy_of
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
 
@@ -35,9 +43,18 @@ _FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED})
 
 
 class Standings:
-    """Keeps where the letters of one worker stand. Raises the errors of the stores."""
+    """Keeps where the letters of one shard stand. Raises the errors of the stores."""
 
-    def __init__(self, setup: ReplayWorkerSetup, room: RunRoom, limiter: RunLimiter) -> None:
+    def __init__(
+        self,
+        setup: ReplayWorkerSetup,
+        lineup: ShardLineup,
+        progress: ShardProgress,
+        room: TicketedLane,
+        limiter: RunLimiter,
+    ) -> None:
+        self.lineup = lineup
+        self.progress = progress
         self._setup = setup
         self._room = room
         self._limiter = limiter
@@ -45,47 +62,46 @@ class Standings:
         self._clock = setup.clock
         self._tally = setup.tally
 
-    def read_trails(self, work: ShardWork) -> None:
+    def read_trails(self) -> None:
         """Find out where letters stand that have just come in hand."""
         unread = [
-            letter for letter in work.lineup.letters.values() if letter.stage is RunStage.UNREAD
+            letter for letter in self.lineup.letters.values() if letter.stage is RunStage.UNREAD
         ]
         for start in range(0, len(unread), MOST_LOOKED_UP):
             part = unread[start : start + MOST_LOOKED_UP]
             began = self._clock()
             found = trails(part, self._setup.tickets)
-            self._sweep(work, [place for trail in found for place in trail.sent], _by_copy(found))
+            self._sweep([place for trail in found for place in trail.sent], _by_copy(found))
             for letter, trail in zip(part, found, strict=True):
-                letter.copy, letter.place, letter.ticket = trail.copy, trail.place, trail.last
-                letter.returns = max(letter.returns, trail.returns)
+                letter.follow(trail)
                 if trail.tickets:
                     letter.known_at = began
-                self.stand(work, letter, is_open=trail.is_open)
+                self.stand(letter, is_open=trail.is_open)
 
-    def stand(self, work: ShardWork, letter: RunLetter, *, is_open: bool) -> None:
+    def stand(self, letter: RunLetter, *, is_open: bool) -> None:
         """Put a letter where its tickets say that it stands."""
         ticket = letter.ticket
         if is_open or ticket is None:
-            self.make_ready(work, letter)
-            if self._is_stopped(work, letter):
-                work.lineup.stop(letter)
+            self.make_ready(letter)
+            if self._is_stopped(letter):
+                self.lineup.stop(letter)
         elif ticket.fate is ReplayOutcome.SENT:
-            self.await_outcome(work, letter, ticket)
+            self.await_outcome(letter, ticket)
         elif ticket.fate in OUTSIDE:
             # Its ticket was put before it left: the item says whether it has.
             letter.stage, letter.bound = RunStage.READY, ticket.fate
         else:
-            self.end(work, letter, ticket.fate)
+            self.end(letter, ticket.fate)
 
-    def make_ready(self, work: ShardWork, letter: RunLetter) -> None:
+    def make_ready(self, letter: RunLetter) -> None:
         """The letter is in the lane, to be sent; after a try that failed, not at once."""
         letter.stage = RunStage.READY
         if letter.ticket is not None and letter.returns:
             letter.look_at = letter.ticket.at + self.retry_pause(letter)
-        has_come_back = letter.returns > work.progress.returned(letter.position)
+        has_come_back = letter.returns > self.progress.returned(letter.position)
         if has_come_back and self.is_forgiven(letter):
-            work.progress.note_late(letter.position)
-        work.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
+            self.progress.note_late(letter.position)
+        self.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
 
     def retry_pause(self, letter: RunLetter) -> float:
         """Seconds from a try to the next one of a letter that has come back."""
@@ -93,12 +109,11 @@ class Standings:
 
     def _sweep(
         self,
-        work: ShardWork,
         places: Sequence[tuple[str, str]],
         tickets: Mapping[str, Ticket],
     ) -> None:
         """Delete items that a worker left behind their tickets: the letters were sent."""
-        entries = [self.entry(copy, place, work.progress.shard) for copy, place in places]
+        entries = [self.entry(copy, place) for copy, place in places]
         for start in range(0, len(entries), MOST_LOOKED_UP):
             part = entries[start : start + MOST_LOOKED_UP]
             left = self._setup.room.read(part, self._clock() + LAST_SEND).letters
@@ -109,18 +124,18 @@ class Standings:
                     [(each, confirmation_by(tickets_left[copy_of(each)])) for each in left]
                 )
 
-    def look_up(self, work: ShardWork) -> None:
+    def look_up(self) -> None:
         """Learn the outcomes of letters that were sent."""
         now = self._clock()
         awaited = [
             letter
-            for letter in work.lineup.letters.values()
+            for letter in self.lineup.letters.values()
             if letter.stage is RunStage.SENT and letter.look_at <= now
         ]
         for start in range(0, len(awaited), MOST_LOOKED_UP):
-            self._look_up_some(work, awaited[start : start + MOST_LOOKED_UP])
+            self._look_up_some(awaited[start : start + MOST_LOOKED_UP])
 
-    def _look_up_some(self, work: ShardWork, letters: Sequence[RunLetter]) -> None:
+    def _look_up_some(self, letters: Sequence[RunLetter]) -> None:
         now = self._clock()
         try:
             answers = learned(
@@ -141,12 +156,12 @@ class Standings:
                 pause = FIRST_LOOK * LOOK_FACTOR ** min(letter.looks, 20)
                 letter.look_at = now + min(LONGEST_LOOK, pause)
             elif answer.outcome is ReplayOutcome.OPEN:
-                self._come_back(work, letter, answer.ticket, now)
+                self._come_back(letter, answer.ticket, now)
             else:
                 letter.ticket = answer.ticket
-                self.end(work, letter, answer.outcome)
+                self.end(letter, answer.outcome)
 
-    def _come_back(self, work: ShardWork, letter: RunLetter, ticket: Ticket, now: float) -> None:
+    def _come_back(self, letter: RunLetter, ticket: Ticket, now: float) -> None:
         assert ticket.returned is not None, "a message that came back has a new copy"
         assert ticket.returned_place is not None, "a copy in the waiting room has a place"
         letter.copy, letter.place = ticket.returned, room_place(ticket.returned_place)
@@ -155,22 +170,22 @@ class Standings:
         letter.known_at = now
         letter.maybe_sent = False
         letter.misses = 0
-        self.make_ready(work, letter)
+        self.make_ready(letter)
 
-    def await_outcome(self, work: ShardWork, letter: RunLetter, ticket: Ticket) -> None:
+    def await_outcome(self, letter: RunLetter, ticket: Ticket) -> None:
         letter.stage, letter.ticket, letter.looks = RunStage.SENT, ticket, 0
         letter.look_at = self._clock() + FIRST_LOOK
-        work.progress.set(letter.position, ReplayOutcome.SENT, letter.returns)
+        self.progress.set(letter.position, ReplayOutcome.SENT, letter.returns)
 
-    def end(self, work: ShardWork, letter: RunLetter, outcome: ReplayOutcome) -> None:
+    def end(self, letter: RunLetter, outcome: ReplayOutcome) -> None:
         """The letter is at its end: its key goes on, or stops, as the plan says."""
         if outcome in FAILED and self.is_forgiven(letter):
-            work.progress.note_late(letter.position)
-        work.progress.set(letter.position, outcome, letter.returns)
+            self.progress.note_late(letter.position)
+        self.progress.set(letter.position, outcome, letter.returns)
         if self._stops_key(outcome, letter.ticket):
-            work.lineup.stop(letter)
+            self.lineup.stop(letter)
         else:
-            work.lineup.done(letter)
+            self.lineup.done(letter)
 
     def _stops_key(self, outcome: ReplayOutcome, ticket: Ticket | None) -> bool:
         """Whether an ordering key waits behind this outcome until a person resumes the run."""
@@ -179,18 +194,15 @@ class Standings:
         stops = policy is KeyPolicy.STOP and (unknown or outcome in _FAILED)
         return stops and not self._precedes_resume(ticket)
 
-    def _is_stopped(self, work: ShardWork, letter: RunLetter) -> bool:
+    def _is_stopped(self, letter: RunLetter) -> bool:
         """Whether the letter before this one in its key stopped the key, in an earlier step."""
         if KeyPolicy.STOP not in (self._plan.on_failure, self._plan.on_unknown):
             return False
-        name = work.lineup.before(letter)
+        name = self.lineup.before(letter)
         if name is None:
             return False
-        outcome = work.progress.outcome(letter.position - 1)
-        [trail] = trails(
-            [RunLetter(name, letter.position - 1, name.copy, room_place(name.place))],
-            self._setup.tickets,
-        )
+        outcome = self.progress.outcome(letter.position - 1)
+        [trail] = trails([letter_of(name, letter.position - 1)], self._setup.tickets)
         if trail.last is None and self._limiter.run.resumed_in:
             return False
         return self._stops_key(outcome, trail.last)
@@ -206,8 +218,9 @@ class Standings:
         """
         return ticket is not None and ticket.generation < self._limiter.run.resumed_in
 
-    def entry(self, copy: str, place: str, shard: int) -> WaitingRoomEntry:
-        return WaitingRoomEntry(copy, place, run_lane(self._setup.run.id), shard, 0.0)
+    def entry(self, copy: str, place: str) -> WaitingRoomEntry:
+        lane = run_lane(self._setup.run.id)
+        return WaitingRoomEntry(copy, place, lane, self.progress.shard, 0.0)
 
 
 def _by_copy(found: Sequence[Trail]) -> dict[str, Ticket]:

@@ -6,22 +6,29 @@ worker that ends anywhere leaves it in one of them for the next one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from deadletter.contract import with_config_keys
+from deadletter.redrive.draining import Draining
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.replay.judge import RunEvidence, unwell
-from deadletter.replay.limiter import LOOK_SECONDS, MOST_GRANTED, RunLimiter, SendingEnded, why_not
-from deadletter.replay.lineup import RunStage, ShardLineup
-from deadletter.replay.moving import RunMoves
+from deadletter.replay.limiter import (
+    LOOK_SECONDS,
+    MOST_GRANTED,
+    SHORTEST_WAIT,
+    RunLimiter,
+    SendingEnded,
+    why_not,
+)
+from deadletter.replay.lineup import RunLetter, RunStage, ShardLineup
+from deadletter.replay.manifest import ShardProgress, StatusUnavailable, save
 from deadletter.replay.objects import ObjectsUnavailable
-from deadletter.replay.outcomes import room_place
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE
-from deadletter.replay.progress import ShardProgress, StatusUnavailable, save
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable
-from deadletter.replay.run_room import RunRoom
-from deadletter.replay.shard_work import CLAIM_SECONDS, ShardWork, claim_of_run
+from deadletter.replay.run_lane import TicketedLane
+from deadletter.replay.run_source import RunSource
 from deadletter.replay.standing import Standings
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, TicketsUnavailable
 from deadletter.replay.worker_setup import ReplayWorkerSetup, WorkReport
@@ -70,10 +77,9 @@ class ReplayWorker:
             wait=setup.wait,
             new_token=setup.new_token,
         )
-        room = RunRoom(setup.room, setup.tickets, setup.tally)
-        self._standings = Standings(setup, room, self._limiter)
-        self._moves = RunMoves(setup, room, self._limiter, self._standings)
-        self._shards: dict[int, ShardWork] = {}
+        self._room = TicketedLane(setup.room, setup.tickets, setup.tally)
+        self._shards: dict[int, RunSource] = {}
+        self._drains: dict[int, Draining] = {}
         self._saved_at = setup.clock()
         self._checked_at = -1.0
         self._before = (0, 0)
@@ -114,32 +120,25 @@ class ReplayWorker:
                 progress=progress,
                 ordered=self._plan.ordered,
                 most_keys=keys,
-                place_of=lambda name: room_place(name.place),
             )
-            claim = claim_of_run(
-                setup.run.id,
-                shard,
-                journal=setup.journal,
-                known=self._known,
-                owner=setup.owner,
-                clock=setup.clock,
-                seconds=CLAIM_SECONDS + (setup.carrier.seconds if setup.carrier else 0.0),
-            )
-            self._shards[shard] = ShardWork(lineup, progress, claim)
+            standings = Standings(setup, lineup, progress, self._room, self._limiter)
+            source = RunSource(setup, standings, self._known, self._room, self._limiter)
+            self._shards[shard] = source
+            self._drains[shard] = Draining(setup, source, source)
         self._before = self._tries()
 
     def _close(self) -> bool:
         """Save what is known and give the shards up; returns whether all of it succeeded."""
         well = True
         try:
-            save(self._setup.statuses, (work.progress for work in self._shards.values()))
+            save(self._setup.statuses, self._progress)
         except StatusUnavailable as error:
             # All of it is in the tickets and in the ledger: the next worker reads it there.
             self._tally.note_trouble(str(error))
             well = False
-        for work in self._shards.values():
+        for source in self._shards.values():
             try:
-                work.claim.close()
+                source.close()
             except ENDS_A_RUN as error:
                 self._tally.note_trouble(str(error))
                 well = False
@@ -147,21 +146,21 @@ class ReplayWorker:
 
     def _report(self, stopped: str, well: bool) -> WorkReport:
         outcomes: dict[str, int] = {}
-        returned = waiting = stopped_keys = unfinished = 0
-        for shard, work in self._shards.items():
-            counts = work.progress.counts()
+        sent = returned = waiting = stopped_keys = unfinished = 0
+        for shard, source in self._shards.items():
+            progress = source.standings.progress
+            counts = progress.counts()
             known = sum(counts.values())
             counts[ReplayOutcome.OPEN] += self._setup.shards[shard] - known
             for outcome, number in counts.items():
                 outcomes[outcome.name] = outcomes.get(outcome.name, 0) + number
                 unfinished += 0 if outcome in TERMINAL else number
-            returned += work.progress.returns_total
+            returned += progress.returns_total
             waiting += counts[ReplayOutcome.SENT]
-            stopped_keys += work.lineup.stopped_keys
+            stopped_keys += source.standings.lineup.stopped_keys
+            sent += source.sent
         done = bool(self._shards) and not unfinished
-        return WorkReport(
-            self._moves.sent, outcomes, returned, waiting, stopped_keys, stopped, done, well
-        )
+        return WorkReport(sent, outcomes, returned, waiting, stopped_keys, stopped, done, well)
 
     def _work(self, deadline: float) -> str:
         """Work until there is no time or nothing to do any more; returns why."""
@@ -171,23 +170,33 @@ class ReplayWorker:
                 return "the deadline is near"
             self._check(now)
             self._fill()
-            for shard in self._shards.values():
-                self._standings.look_up(shard)
-            work = self._next_shard()
-            if work is not None and not self._sending_ended:
+            for each in self._shards.values():
+                each.standings.look_up()
+            source = self._next_shard()
+            if source is not None and not self._sending_ended:
                 try:
-                    if self._moves.move_some(work, deadline, self._ready_beside(work)):
-                        self._turn += 1
+                    self._move_some(source, deadline)
                 except SendingEnded as ended:
                     self._sending_ended = str(ended)
                 self._save_now_and_then()
                 continue
-            if all(each.lineup.is_exhausted for each in self._shards.values()):
+            if all(each.is_done for each in self._shards.values()):
                 return "all messages are at their end or stopped"
             if self._sending_ended and not self._awaits_outcomes():
                 return self._sending_ended
             self._save_now_and_then()
             self._pause(deadline)
+
+    def _move_some(self, source: RunSource, deadline: float) -> None:
+        """Move some letters of a shard, or wait until the pace allows it."""
+        pause = source.pause()
+        if pause:
+            left = max(0.0, deadline - self._clock())
+            self._setup.wait(min(max(pause, SHORTEST_WAIT), LOOK_SECONDS, left))
+            return
+        source.further = self._ready_beside(source)
+        self._drains[source.shard].take_batch(MOST_GRANTED)
+        self._turn += 1
 
     def _check(self, now: float) -> None:
         """Raise SendingEnded if the run, the circuit or the backlog allows no more sends."""
@@ -227,36 +236,41 @@ class ReplayWorker:
         """The tries whose outcome is known, and those of them that failed."""
         found = [
             RunEvidence(
-                outcomes=work.progress.counts(),
-                returned=work.progress.returns_total,
-                late=work.progress.late_total,
+                outcomes=progress.counts(),
+                returned=progress.returns_total,
+                late=progress.late_total,
             )
-            for work in self._shards.values()
+            for progress in self._progress
         ]
         return sum(each.known for each in found), sum(each.failed for each in found)
 
+    @property
+    def _progress(self) -> list[ShardProgress]:
+        return [source.standings.progress for source in self._shards.values()]
+
+    def _in_hand(self) -> Iterator[tuple[RunSource, RunLetter]]:
+        for source in self._shards.values():
+            for letter in source.standings.lineup.letters.values():
+                yield source, letter
+
     def _fill(self) -> None:
         most = MOST_IN_HAND // max(1, len(self._shards))
-        for work in self._shards.values():
-            letters, now = work.lineup.letters.values(), self._clock()
+        for source in self._shards.values():
+            lineup, now = source.standings.lineup, self._clock()
+            letters = lineup.letters.values()
             waiting = sum(each.stage is RunStage.SENT or each.look_at > now for each in letters)
             # No more than are moved soon: each of them is looked at in every round.
-            work.lineup.fill(min(most, waiting + READY_AHEAD))
-            self._standings.read_trails(work)
+            lineup.fill(min(most, waiting + READY_AHEAD))
+            source.standings.read_trails()
 
     def _awaits_outcomes(self) -> bool:
-        return any(
-            letter.stage is RunStage.SENT
-            for work in self._shards.values()
-            for letter in work.lineup.letters.values()
-        )
+        return any(letter.stage is RunStage.SENT for _, letter in self._in_hand())
 
     def _pause(self, deadline: float) -> None:
         now = self._clock()
         looks = [
-            max(letter.look_at, work.busy_until if letter.stage is RunStage.READY else 0.0)
-            for work in self._shards.values()
-            for letter in work.lineup.letters.values()
+            max(letter.look_at, source.busy_until if letter.stage is RunStage.READY else 0.0)
+            for source, letter in self._in_hand()
             if letter.stage is RunStage.SENT or not self._sending_ended
         ]
         until = min([*looks, now + LOOK_SECONDS, deadline - WIND_DOWN_SECONDS])
@@ -265,23 +279,23 @@ class ReplayWorker:
     def _save_now_and_then(self) -> None:
         if self._clock() - self._saved_at >= SAVE_SECONDS:
             self._saved_at = self._clock()
-            save(self._setup.statuses, (work.progress for work in self._shards.values()))
+            save(self._setup.statuses, self._progress)
 
-    def _next_shard(self) -> ShardWork | None:
+    def _next_shard(self) -> RunSource | None:
         """A shard with a letter to move, each in its turn; a turn lasts until it has moved some."""
         now = self._clock()
-        works = list(self._shards.values())
-        for step in range(len(works)):
-            work = works[(self._turn + step) % len(works)]
-            if work.busy_until <= now and work.ready(1, now):
+        sources = list(self._shards.values())
+        for step in range(len(sources)):
+            source = sources[(self._turn + step) % len(sources)]
+            if source.ready(1, now):
                 self._turn += step
-                return work
+                return source
         return None
 
-    def _ready_beside(self, work: ShardWork) -> int:
+    def _ready_beside(self, source: RunSource) -> int:
         """Letters of other shards that are to be moved next, up to those of one grant."""
         now, ready = self._clock(), 0
         for other in self._shards.values():
-            if ready < MOST_GRANTED and other is not work and other.busy_until <= now:
+            if ready < MOST_GRANTED and other is not source:
                 ready += len(other.ready(MOST_GRANTED, now))
         return min(ready, MOST_GRANTED)

@@ -7,54 +7,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadletter.circuit.state import Circuits
-from deadletter.failure.ledger import Ledger
 from deadletter.message.queue import Queue
 from deadletter.redrive.concurrency import InParallel
-from deadletter.redrive.journal import Journal
-from deadletter.redrive.mover import Mover
-from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import WaitingRoom
-from deadletter.replay.carried import DirectCarrier
+from deadletter.replay.carriers import DirectCarrier
 from deadletter.replay.limiter import Bids
-from deadletter.replay.manifest import ManifestParts
-from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.progress import Statuses
-from deadletter.replay.run import ReplayRun, ReplayRuns
-from deadletter.replay.ticket import Tickets
-from deadletter.routing.router import Router
-from deadletter.settings.pipeline import Pipeline
+from deadletter.replay.run import ReplayRuns
+from deadletter.replay.run_lane import RunSetup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayWorkerSetup:
+class ReplayWorkerSetup(RunSetup):
     """Everything that a worker is given.
 
     shards      the shards of this worker, with the letters of each
     carrier     takes letters where the destination is no queue
     trouble     why the dependency is down by its health URL; empty if it is not
-    owner       a text that no other worker has
     new_token   returns a text that no other grant has
     """
 
-    pipeline: Pipeline
-    plan: ReplayPlan
-    run: ReplayRun
     shards: Mapping[int, int]
-    manifest: ManifestParts
     runs: ReplayRuns
     bids: Bids
-    tickets: Tickets
-    statuses: Statuses
-    ledger: Ledger
-    room: WaitingRoom
-    mover: Mover
-    router: Router
-    journal: Journal
     circuits: Circuits
     main: Queue
-    tally: Tally
-    owner: str
-    clock: Callable[[], float]
     wait: Callable[[float], None]
     new_token: Callable[[], str]
     in_parallel: InParallel

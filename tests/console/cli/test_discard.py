@@ -14,7 +14,7 @@ from deadletter.circuit.state import State
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import key_of
-from deadletter.replay.discarded import DiscardedLetter, discarded_name
+from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.replay.plan import ReplayPlan, plan_from_text
 
 WHY = ("--reason", "not wanted", "--yes")

@@ -19,8 +19,8 @@ from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
-from deadletter.replay.discarded import DiscardedLetter, discarded_name
 from deadletter.replay.names import Name
+from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold

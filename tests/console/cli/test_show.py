@@ -23,7 +23,7 @@ from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
-from deadletter.replay.discarded import DiscardedLetter
+from deadletter.replay.objects import DiscardedLetter
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold

@@ -29,7 +29,7 @@ from deadletter.failure.failure import Blame
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
-from deadletter.replay.discarded import DiscardedLetter, discarded_name
+from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from tests.chromium import Tab

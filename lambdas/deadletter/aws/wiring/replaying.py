@@ -20,14 +20,10 @@ from deadletter.aws.wiring.stores import CountMetric, Stores
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, Mode, originals_object
 from deadletter.redrive.concurrency import InParallel
-from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.lane_claim import LaneClaim
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.report import Tally
-from deadletter.replay.carried import DirectCarrier
-from deadletter.replay.counted import CountedOrigins
-from deadletter.replay.delivering import Delivering
-from deadletter.replay.discarding import Discarding
+from deadletter.replay.bringing_back import Repeating, Restoring
+from deadletter.replay.carriers import Delivering, DirectCarrier, Discarding
 from deadletter.replay.forgetting import ForgetSetup, forget
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.judge import RunEvidence
@@ -41,12 +37,10 @@ from deadletter.replay.machine import (
     Taken,
 )
 from deadletter.replay.manifest import Manifest, ManifestIndex
+from deadletter.replay.names import CountedOrigins
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan, belongs_to
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
-from deadletter.replay.repeating import Repeating
-from deadletter.replay.restoring import Restoring
 from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable
-from deadletter.replay.shard_work import claim_of_run
 from deadletter.replay.snapshot import Snapshot
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -213,7 +207,7 @@ class _Parts:
             clock=self.world.clock,
             note_bad_row=self.stores.note_bad_row,
         )
-        return Taken(restoring.run(deadline - IDLE_SECONDS))
+        return Taken(restoring.restore(deadline - IDLE_SECONDS))
 
     def _repeat(self, run: ReplayRun, plan: ReplayPlan, of: str, deadline: float) -> Taken:
         """Make letters of the originals of another run, as soon as no earlier run does so."""
@@ -236,7 +230,7 @@ class _Parts:
             max_bytes=stores.queue(stores.resources.main_url).traits.max_bytes,
             note_no_room=partial(self.stores.count_metric, Count.UNSENDABLE),
         )
-        return Taken(repeating.run(deadline - IDLE_SECONDS))
+        return Taken(repeating.repeat(deadline - IDLE_SECONDS))
 
     def _damaged(self, run: str) -> Callable[[str], None]:
         """Is told of each object with originals of the run that cannot be read."""
@@ -366,18 +360,6 @@ class _Parts:
         tally = Tally(self.stores.count_metric)
         stores = self.stores.telling(tally)
         manifest = Manifest(self.stores.objects(run.id))
-        known, owner = KnownIntents(stores.journal, self.world.clock), self.world.new_id()
-
-        def claim_for(shard: int) -> LaneClaim:
-            return claim_of_run(
-                run.id,
-                shard,
-                journal=stores.journal,
-                known=known,
-                owner=owner,
-                clock=self.world.clock,
-            )
-
         leaving = RunLeaving(
             LeavingSetup(
                 pipeline=self.pipeline,
@@ -390,7 +372,8 @@ class _Parts:
                 ledger=stores.ledger,
                 room=stores.room,
                 objects=self.stores.objects(run.id),
-                claim_for=claim_for,
+                journal=stores.journal,
+                owner=self.world.new_id(),
                 router=stores.router,
                 mover=stores.mover(tally, stores.room, stores.targets),
                 tally=tally,
@@ -447,7 +430,7 @@ class _Parts:
     def _find(self, run: ReplayRun, plan: ReplayPlan) -> Callable[[float], set[str] | None]:
         """Finds letters by their key in what runs have kept."""
         # Few runs forget by a key: a cold start of the others does without.
-        from deadletter.replay.key_search import KeySearch
+        from deadletter.replay.forgetting import KeySearch
 
         stores = self.stores
         return KeySearch(

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from deadletter.redrive.mover import Mover
     from deadletter.redrive.report import Tally
     from deadletter.redrive.waiting_room import WaitingRoom
-    from deadletter.replay.announcing import RunAnnouncer
+    from deadletter.replay.machine import RunAnnouncer
     from deadletter.routing.router import Router
 
 CountMetric = Callable[[str, int], None]
@@ -262,7 +262,7 @@ class Stores:
         """Announces changed replay runs; None without a bus."""
         if bus is None:
             return None
-        from deadletter.replay.announcing import RunAnnouncer
+        from deadletter.replay.machine import RunAnnouncer
 
         name = self.pipeline.name
         return RunAnnouncer(

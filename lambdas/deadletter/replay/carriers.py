@@ -1,4 +1,4 @@
-"""Hands letters of a run to the consumer function, and learns what became of each at once."""
+"""Carry letters of a run where no queue is: to the consumer function, or out of the world."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from deadletter.contract import run_lane
+from deadletter.failure.ledger import Records, RecordsUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.queue import MAX_BATCH
@@ -17,11 +18,33 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom, never
-from deadletter.replay.carried import CarriedLetters
-from deadletter.replay.run_room import RunRoom
+from deadletter.replay.objects import (
+    DiscardedLetter,
+    ObjectsUnavailable,
+    RunObjects,
+    discarded_name,
+)
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run_lane import TicketedLane
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
 from deadletter.signals.figures import Count
+
+
+class DirectCarrier(Protocol):
+    """Takes letters to a place that is no queue: to the consumer function, or out of the world."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that carrying may take: so much longer an intent of its worker stands."""
+
+    def carry(self, orders: Sequence[Order], slot: Slot, room: TicketedLane, until: float) -> Left:
+        """Carry letters, as `Mover.move` does: mark what is confirmed, then delete it.
+
+        `room` puts the tickets first, with the outcomes that the carrier was told. A letter that
+        was tried and failed has the stamp of the try. Nothing is begun after `until` (epoch
+        seconds).
+        """
 
 
 class DirectFate(StrEnum):
@@ -65,57 +88,47 @@ class DirectConsumer(Protocol):
         """Invoke it once. A letter that the answer does not name is UNKNOWN; nothing is raised."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivering:
     """A carrier to the consumer function; one invocation takes up to ten letters."""
 
-    def __init__(
-        self,
-        *,
-        consumer: DirectConsumer,
-        room: WaitingRoom,
-        run: str,
-        clock: Callable[[], float],
-        tally: Tally,
-    ) -> None:
-        self._consumer = consumer
-        self._room = room
-        self._run = run
-        self._clock = clock
-        self._tally = tally
+    consumer: DirectConsumer
+    room: WaitingRoom
+    run: str
+    clock: Callable[[], float]
+    tally: Tally
 
     @property
     def seconds(self) -> float:
-        return self._consumer.timeout
+        return self.consumer.timeout
 
-    def carry(
-        self, orders: Sequence[Order], slot: Slot, room: RunRoom, until: float
-    ) -> CarriedLetters:
+    def carry(self, orders: Sequence[Order], slot: Slot, room: TicketedLane, until: float) -> Left:
         fates: dict[str, DirectFate] = {}
         retry_after = 0.0
         for batch in _batches(orders):
-            if self._clock() >= until or retry_after:
+            if self.clock() >= until or retry_after:
                 fates.update((order.copy, DirectFate.UNTRIED) for order in batch)
                 continue
-            self._tally.count_possible_duplicates(batch)
-            answer = self._consumer.deliver([_stamped(order) for order in batch], self._run)
+            self.tally.count_possible_duplicates(batch)
+            answer = self.consumer.deliver([_stamped(order) for order in batch], self.run)
             for order in batch:
                 fates[order.copy] = answer.fates.get(order.copy, DirectFate.UNKNOWN)
             retry_after = max(retry_after, answer.retry_after)
         outcomes = {copy: _OUTCOMES[fate] for copy, fate in fates.items() if fate in _OUTCOMES}
         self._settle(orders, outcomes, slot, room)
         failed = [order for order in orders if fates[order.copy] is DirectFate.FAILED]
-        tried = {order.copy for order in failed if self._note_try(order, room)}
+        tried = [order for order in failed if self._note_try(order, room)]
         unknown = [order for order in orders if fates[order.copy] is DirectFate.UNKNOWN]
         slot.keep([order.copy for order in unknown])
         stayed = [
             order
             for order in orders
-            if fates[order.copy] is DirectFate.UNTRIED
-            or (order in failed and order.copy not in tried)
+            if fates[order.copy] is DirectFate.UNTRIED or (order in failed and order not in tried)
         ]
-        return CarriedLetters(
-            Left([order.received for order in stayed], [order.received for order in unknown]),
-            {**outcomes, **dict.fromkeys(tried, ReplayOutcome.OPEN)},
+        return Left(
+            [order.received for order in stayed],
+            [order.received for order in unknown],
+            [order.received for order in tried],
             retry_after,
         )
 
@@ -124,7 +137,7 @@ class Delivering:
         orders: Sequence[Order],
         outcomes: Mapping[str, ReplayOutcome],
         slot: Slot,
-        room: RunRoom,
+        room: TicketedLane,
     ) -> None:
         """Mark and delete what the consumer has taken; the room puts the tickets first."""
         if not outcomes:
@@ -133,7 +146,7 @@ class Delivering:
             slot.mark(list(outcomes))
         except (JournalUnavailable, ClaimLost):
             # It is processed, whether or not the mark is written: the tickets say so.
-            self._tally.count(Count.JOURNAL_UNAVAILABLE)
+            self.tally.count(Count.JOURNAL_UNAVAILABLE)
         confirmations = room.confirm(outcomes)
         room.delete(
             [
@@ -144,16 +157,16 @@ class Delivering:
         )
         slot.keep([copy for copy in outcomes if copy not in room.gone])
 
-    def _note_try(self, order: Order, room: RunRoom) -> bool:
+    def _note_try(self, order: Order, room: TicketedLane) -> bool:
         """Count the failed try in the letter's item; returns whether it is written."""
-        lane = run_lane(self._run)
+        lane = run_lane(self.run)
         stamp = replace(order.stamp, decision="HOLD", ticket=None)
         shard = room.expected(order.copy).shard
         hold = Hold(lane, never(order.received.letter), order.decision.because, shard=shard)
         try:
-            self._room.postpone(replace(order, decision=hold, stamp=stamp))
+            self.room.postpone(replace(order, decision=hold, stamp=stamp))
         except RoomUnavailable as error:
-            self._tally.note_trouble(str(error))
+            self.tally.note_trouble(str(error))
             return False
         return True
 
@@ -179,3 +192,74 @@ def _batches(orders: Sequence[Order]) -> Iterator[list[Order]]:
         size += letter
     if batch:
         yield batch
+
+
+LONGEST_EXPORT = 30.0
+"""Seconds that the exports of one batch may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discarding:
+    """A carrier out of the world: export, ticket, delete, and a mark for a copy left in a queue.
+
+    The export says who threw the letter away, and why. If the plan keeps no export, nothing stays.
+    """
+
+    seconds = LONGEST_EXPORT
+
+    objects: RunObjects
+    plan: ReplayPlan
+    records: Records
+    clock: Callable[[], float]
+    tally: Tally
+
+    def carry(self, orders: Sequence[Order], slot: Slot, room: TicketedLane, until: float) -> Left:
+        exported = [order for order in orders if self.clock() < until and self._export(order)]
+        outcomes = {order.copy: ReplayOutcome.DISCARDED for order in exported}
+        confirmations = room.confirm(outcomes)
+        room.delete([(order.received, confirmations[order.copy]) for order in exported])
+        self._mark([order.copy for order in exported if order.copy in room.gone], slot)
+        for order in exported:
+            self._leave_index(order)
+        return Left([order.received for order in orders if order not in exported])
+
+    def _mark(self, gone: Sequence[str], slot: Slot) -> None:
+        """Mark letters whose copies may still lie in their queue: else the schedule re-drives them.
+
+        Only now: until its ticket stands, an abort may have been faster, and has the letter.
+        """
+        kept = [copy for copy in gone if slot.keeps(copy)]
+        if not kept:
+            return
+        try:
+            slot.mark(kept)
+        except (JournalUnavailable, ClaimLost):
+            self.tally.count(Count.JOURNAL_UNAVAILABLE)
+
+    def _leave_index(self, order: Order) -> None:
+        """Let `dlq groups` forget the letter, which is gone whether or not this is written."""
+        try:
+            self.records.leave_index(order.stamp.origin)
+        except RecordsUnavailable as error:
+            self.tally.note_trouble(str(error))
+
+    def _export(self, order: Order) -> bool:
+        """Store the whole letter; returns whether it may be deleted."""
+        plan = self.plan
+        if not plan.keep_export:
+            return True
+        received = order.received
+        copy = DiscardedLetter(
+            letter=received.letter,
+            home=received.home,
+            stamp=order.stamp,
+            at=int(self.clock()),
+            by=plan.who,
+            because=plan.why,
+        )
+        try:
+            self.objects.put(discarded_name(order.copy), copy.to_bytes())
+        except ObjectsUnavailable as error:
+            self.tally.note_trouble(str(error))
+            return False
+        return True

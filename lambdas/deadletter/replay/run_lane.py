@@ -1,15 +1,29 @@
-"""The lane of a run: no item leaves it before its ticket stands."""
+"""The lane of a run: a worker claims a shard of it, and no item leaves before its ticket stands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from deadletter.contract import run_lane
+from deadletter.failure.ledger import Ledger
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
+from deadletter.redrive.draining import DrainSetup
+from deadletter.redrive.journal import Journal
+from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot, numbered
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import LaneStore, RoomUnavailable
+from deadletter.redrive.waiting_room import (
+    LaneStore,
+    RoomUnavailable,
+    WaitingRoom,
+    WaitingRoomEntry,
+)
+from deadletter.replay.manifest import ManifestParts, Statuses
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import ReplayRun
 from deadletter.replay.ticket import (
     OUTSIDE,
     ReplayOutcome,
@@ -19,8 +33,75 @@ from deadletter.replay.ticket import (
     confirmation_by,
 )
 
+CLAIM_SECONDS = 15.0
+"""Seconds from an intent of a run to its end: nothing is sent under it later. A worker that is
+killed keeps its shard from others for so long, and GRACE more."""
 
-class RunRoom:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSetup(DrainSetup):
+    """What is given to each process that takes letters out of a run's lane.
+
+    `owner` is a text that no other process has.
+    """
+
+    plan: ReplayPlan
+    run: ReplayRun
+    manifest: ManifestParts
+    statuses: Statuses
+    tickets: Tickets
+    ledger: Ledger
+    room: WaitingRoom
+    journal: Journal
+    owner: str
+
+
+class RunShard:
+    """One shard of a run's lane as a source of letters: what is the same whatever becomes of them.
+
+    Subclasses set `_claimed` while they have letters in hand.
+    """
+
+    served = True
+    admitted: str | None = None
+    rests_until = 0.0
+
+    def __init__(
+        self,
+        setup: RunSetup,
+        shard: int,
+        known: KnownIntents,
+        store: TicketedLane,
+        seconds: float = CLAIM_SECONDS,
+    ) -> None:
+        self.lane = run_lane(setup.run.id)
+        self.shard = shard
+        self.store = store
+        self._claim = claim_of_run(setup, shard, known, seconds)
+        self._claimed: ClaimedLetters | None = None
+
+    def entry(self, copy: str, place: str) -> WaitingRoomEntry:
+        return WaitingRoomEntry(copy, place, self.lane, self.shard, 0.0)
+
+    def requests(self, letters: Sequence[ReceivedLetter]) -> Iterator[Sequence[ReceivedLetter]]:
+        if letters:
+            yield letters
+
+    def waits(self, letters: Sequence[ReceivedLetter]) -> None:
+        """The manifest has the order of keys: of one key, one letter is in hand."""
+
+    def note_gone(self, copies: Iterable[str]) -> None:
+        """The journal is swept by runs of the schedule: they see the lane empty."""
+
+    def _hold(self) -> None:
+        if self._claimed is not None:
+            self._claim.hold(self._claimed)
+
+    def close(self) -> None:
+        self._claim.close()
+
+
+class TicketedLane:
     """The lane of a run in the waiting room; it puts tickets before it deletes items.
 
     `expect` says which ticket belongs to which copy; `gone` are the copies since then whose
@@ -126,3 +207,17 @@ class RunRoom:
 def copy_of(received: ReceivedLetter) -> str:
     """The id of the copy that lies in the room."""
     return received.letter.message_id
+
+
+def claim_of_run(
+    setup: RunSetup, shard: int, known: KnownIntents, seconds: float = CLAIM_SECONDS
+) -> LaneClaim:
+    """The claim on a shard of a run's lane; an intent stands for `seconds`."""
+    return LaneClaim(
+        journal=setup.journal,
+        known=known,
+        name=lane_slot(run_lane(setup.run.id), shard),
+        owner=numbered(setup.owner),
+        clock=setup.clock,
+        ends=lambda: setup.clock() + seconds,
+    )

@@ -14,7 +14,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.replay.run_room import RunRoom
+from deadletter.replay.run_lane import TicketedLane
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable, confirmation_by
 from deadletter.routing.decision import Hold
 from tests.each_row import each_row
@@ -89,7 +89,7 @@ class Bench:
         self.inner, self.rows, self.tally = Room(), TicketRows(), Tally()
         inner: Any = self.inner
         rows: Any = self.rows
-        self.room = RunRoom(inner, rows, self.tally)
+        self.room = TicketedLane(inner, rows, self.tally)
 
 
 def ids(letters: Sequence[ReceivedLetter]) -> list[str]:
