@@ -14,7 +14,7 @@ from shlex import quote
 from typing import Annotated, Any
 
 from deadletter.contract import BOTO3_VARIABLE, DAY, Mode
-from deadletter.redrive.first_steps import FIRST_STEPS, MANY
+from deadletter.redrive.source_memory import FIRST_STEPS, MANY
 from deadletter.signals.troubles import worded
 
 from .key_policy import EncryptionKey, KeyUse, troubles

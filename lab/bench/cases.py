@@ -15,9 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.contract import MAIN_DLQ, ROWS_KEPT
-from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.journal import Intent, Plan
-from deadletter.redrive.source_memory import SourceMemory
+from deadletter.redrive.source_memory import PAST, SourceMemory
 from deadletter.signals.figures import Figure
 from deadletter.testing.fakes import MemoryDynamoDB
 from lab.bench.drain import Effort, Job, effort

@@ -40,7 +40,7 @@ from deadletter.outage.event_source import MappingUnavailable
 from deadletter.outage.executions import ExecutionsUnavailable
 from deadletter.redrive.journal import Intent, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
-from deadletter.redrive.shards import RunNotStarted
+from deadletter.redrive.redriver_setup import RunNotStarted
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
 from deadletter.replay.carriers import DirectAnswer
 from deadletter.replay.objects import ObjectsUnavailable

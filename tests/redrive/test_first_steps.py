@@ -12,8 +12,8 @@ from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.wiring.stores import Stores
 from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import MINUTE, Mode
-from deadletter.redrive.first_steps import FIRST_STEPS, MANY, PAST, after_step, first_step
 from deadletter.redrive.redriver import Redriver
+from deadletter.redrive.source_memory import FIRST_STEPS, MANY, PAST, after_step, first_step
 from deadletter.replay.plan import ReplayPlan
 from deadletter.signals.figures import Figure
 from tests.each_row import each_row

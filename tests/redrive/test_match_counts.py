@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deadletter.failure.ledger import RecordsUnavailable
-from deadletter.redrive.match_counts import ENOUGH_MATCHES, MOST_SECONDS, MatchCounts
+from deadletter.redrive.mover import ENOUGH_MATCHES, MOST_SECONDS, MatchCounts
 from deadletter.signals.figures import Count
 from deadletter.testing.clock import START, Clock
 

@@ -11,9 +11,8 @@ from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeBucket
 from deadletter.message.queue import Depth
 from deadletter.pace.auto_rate import LOOK_SECONDS, QUICK_LOOK_SECONDS, AutoRate, Direction
 from deadletter.pace.run import RunPace, RunPaid
-from deadletter.redrive.drain_owner import DrainOwner
-from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.report import Tally
+from deadletter.redrive.shards import DrainOwner, RateKeeper
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Count, Figure
 from deadletter.testing.clock import Clock

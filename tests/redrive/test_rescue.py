@@ -14,7 +14,7 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_json
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Tally
-from deadletter.redrive.rescue import RescueVerdicts, rescue_of
+from deadletter.redrive.router_client import RescueVerdicts, rescue_of
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.routing.decision import DUE, Hold

@@ -12,8 +12,8 @@ from deadletter.contract import MOST_SHARDS
 from deadletter.message.queue import Depth
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
-from deadletter.redrive import drain_owner, shards
 from deadletter.redrive import redriver as redriver_module
+from deadletter.redrive import shards
 from deadletter.redrive.redriver import DRAIN_ENDED, LEASE_HELD, Redriver, run_as_asked
 from deadletter.redrive.report import Report
 from deadletter.redrive.run_limits import DEADLINE_NEAR, PACE_USED_UP
@@ -283,7 +283,7 @@ def test_a_lease_that_cannot_be_read_is_given_back(
     def lost(*_: Any, **__: Any) -> int:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(drain_owner, "shards_for", lost)
+    monkeypatch.setattr(shards, "shards_for", lost)
     with pytest.raises(RuntimeError):
         run(stage, starts)
     assert memory(stage).held_until == 0.0
@@ -390,7 +390,7 @@ def test_the_shards_go_on_at_the_pace_that_the_owner_has_come_to(
     owner._owner.keep_pace(Rate(6.25, 50.0))
     assert memory(stage).drain == replace(began, rate=6.25)
     pace = RunPace(began.paid(stage.clock()), stage.clock)
-    look = drain_owner.following(owner._setup.lease, owner._tally, 50.0)
+    look = shards.following(owner._setup.lease, owner._tally, 50.0)
     assert look(Depth(0, 0, 0), pace) == 5.0
     assert pace.paid.rate == Rate(6.25, 50.0)
     # 25 a second together: letters of a deep queue are delayed less.

@@ -10,7 +10,7 @@ from deadletter.redrive.journal import ClaimLost, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunStopped
-from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
+from deadletter.redrive.turns import ENDS_A_RUN, stop_reason
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
 from tests.each_row import each_row

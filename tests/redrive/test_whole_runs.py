@@ -14,12 +14,11 @@ from deadletter.aws.wiring.stores import Stores
 from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import Mode
 from deadletter.message.queue import Depth, QueueUnavailable
-from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
-from deadletter.redrive.source_memory import SourceMemory
+from deadletter.redrive.source_memory import PAST, SourceMemory
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterAnswer, RouterUnavailable
 from deadletter.settings.pipeline import RetryPolicy

@@ -26,8 +26,7 @@ from deadletter.pace.auto_rate import (
     seconds_to_next_look,
 )
 from deadletter.pace.run import RunPaid, rate_of
-from deadletter.redrive.rate_keeper import SAVED_SECONDS
-from deadletter.redrive.shards import ENOUGH_LETTERS
+from deadletter.redrive.shards import ENOUGH_LETTERS, SAVED_SECONDS
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import RETRY
 

@@ -9,10 +9,10 @@ from typing import Any
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.message.confirmation import Confirmation
 from deadletter.pace.rate import Rate
-from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.queue_source import QueueSource
 from deadletter.redrive.redriver import Redriver
+from deadletter.redrive.shards import DrainOwner
 from deadletter.redrive.source_memory import Drain
 from tests.simulation.planting import Bugs, replaced
 

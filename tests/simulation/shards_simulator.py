@@ -19,7 +19,7 @@ from deadletter.pace.run import RunPace
 from deadletter.redrive import redriver as redriver_module
 from deadletter.redrive import shards
 from deadletter.redrive.redriver import Redriver, run_as_asked
-from deadletter.redrive.shards import RunNotStarted
+from deadletter.redrive.redriver_setup import RunNotStarted
 from deadletter.redrive.source_memory import Drain
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline

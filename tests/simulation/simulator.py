@@ -41,10 +41,9 @@ from deadletter.pace.run import RunPaid, rate_of
 from deadletter.processing.batch import Consumer
 from deadletter.processing.delivery import Delivery
 from deadletter.redrive import openings, waiting_room
-from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
-from deadletter.redrive.source_memory import UNKNOWN, Drain, SourceMemory
+from deadletter.redrive.source_memory import PAST, UNKNOWN, Drain, SourceMemory
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.clock import START

@@ -18,9 +18,9 @@ from deadletter.aws.wiring.world import World
 from deadletter.contract import MAIN_DLQ, Partition
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
+from deadletter.redrive.source_memory import PAST
 from deadletter.routing.router import Router
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy

@@ -15,10 +15,9 @@ from deadletter.contract import HOUR, WATCH_ROW, Partition
 from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
-from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
-from deadletter.redrive.source_memory import NO_DRAIN, UNKNOWN, Drain, SourceMemory
+from deadletter.redrive.source_memory import NO_DRAIN, PAST, UNKNOWN, Drain, SourceMemory
 from deadletter.redrive.waiting_room import END_OF_TIME
 
 if TYPE_CHECKING:

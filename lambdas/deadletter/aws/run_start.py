@@ -23,7 +23,7 @@ class LambdaRunStarter:
         self._function = function
 
     def start(self, event: Mapping[str, Any]) -> None:
-        from deadletter.redrive.shards import RunNotStarted
+        from deadletter.redrive.redriver_setup import RunNotStarted
 
         with ours(RunNotStarted, "lambda", self._function):
             _start(self._client(), self._function, event)

@@ -77,18 +77,19 @@ def open_shards(
     rest of the room belongs to the runs of the main DLQ.
     """
     all_lanes = setup.room.lanes()
-    lanes = [lane for lane in all_lanes if _belongs_to(lane.name, setup.home)]
+    names = frozenset(lane.name for lane in all_lanes if _belongs_to(lane.name, setup.home))
+    now = setup.clock()
     # Nothing opens a lane that is known to be empty.
-    filled = [lane for lane in lanes if _first_due(lane, setup.clock()) != math.inf]
-    kept = [lane.name for lane in filled if lane.name.startswith((*JUDGED_LANES, *REVIEWED_LANES))]
+    lanes = [each for each in all_lanes if each.name in names and _first_due(each, now) != math.inf]
+    kept = [lane.name for lane in lanes if lane.name.startswith((*JUDGED_LANES, *REVIEWED_LANES))]
     answer = setup.router.open_lanes(kept) if kept else LaneAnswer(())
     setup.tally.note_bad_rows(answer.bad_rows)
-    review_lanes(setup, filled, answer, deadline)
+    review_lanes(setup, lanes, answer, deadline)
     releasable = set(answer.open)
     now = setup.clock()
     shards: list[OpenShard] = []
     looked_upto, has_time = "", True
-    for lane in _tour(filled, shares):
+    for lane in _tour(lanes, shares):
         has_time = setup.clock() - now <= LANE_TOUR_SECONDS
         if not has_time:
             break
@@ -111,7 +112,6 @@ def open_shards(
             setup.room.note_look(lane, LaneLook(now, min(due)))
     if setup.home == MAIN_DLQ and has_time:
         _retire_quiet_lane(setup, all_lanes, now)
-    names = frozenset(lane.name for lane in lanes)
     return Openings(shards, names, None if has_time else looked_upto)
 
 
@@ -150,8 +150,8 @@ def _first_due(lane: Lane, now: float) -> float:
     if look is None or not lane.touched + SETTLED < look.at <= now:
         return -math.inf
     share = 0.5 + hashlib.blake2b(lane.name.encode(), digest_size=1).digest()[0] / 512
-    is_believed = now < look.at + min(LOOK_AGAIN, share * (look.at - lane.touched))
-    return look.first_due if is_believed else -math.inf
+    until = look.at + min(LOOK_AGAIN, share * (look.at - lane.touched))
+    return look.first_due if now < until else -math.inf
 
 
 def _belongs_to(lane: str, home: str) -> bool:

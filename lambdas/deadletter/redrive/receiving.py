@@ -117,8 +117,7 @@ class ChunkReceiver:
             # Long polling only with an empty hand: otherwise letters wait to be moved. A queue
             # that had letters for all calls needs none, and one that gave all that it was said to
             # hold is waited for in vain: each second of a run is paid.
-            is_last = at_once == 1
-            is_long = not in_hand and is_last and self._run.expects_letters
+            is_long = not in_hand and at_once == 1 and self._run.chunks_worth > 0
             had_letters = bool(in_hand)
             try:
                 polls = self._receive(in_hand, sizes[:at_once], is_long=is_long)
@@ -126,12 +125,12 @@ class ChunkReceiver:
                 if not in_hand:
                     raise
                 break
-            self._concurrency.note(median(poll.took for poll in polls), worth=_worth(polls))
-            is_short = any(len(poll.letters) < poll.size for poll in polls)
-            if (had_letters or is_last) and not any(poll.letters for poll in polls):
+            worth = _worth(polls)
+            self._concurrency.note(median(poll.took for poll in polls), worth=worth)
+            if (had_letters or at_once == 1) and not any(poll.letters for poll in polls):
                 break
-            if in_hand and is_short and not self._run.expects_letters:
-                # It gave what it was said to hold: the next chunk looks for more.
+            # It gave what it was said to hold: the next chunk looks for more.
+            if in_hand and worth < 1 and not self._run.chunks_worth:
                 break
 
     def _receive(

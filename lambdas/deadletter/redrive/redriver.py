@@ -15,16 +15,8 @@ from deadletter.pace.lane import LanePace
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid, rate_of
 from deadletter.redrive.concurrency import ChunksInFlight
-from deadletter.redrive.drain_owner import DrainOwner, following, start_run
 from deadletter.redrive.draining import Draining
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
-from deadletter.redrive.first_steps import (
-    FIRST_STEPS,
-    PAST,
-    after_step,
-    first_step,
-    outcomes_since,
-)
 from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable
 from deadletter.redrive.journal_sweep import (
     LONG_AGO,
@@ -38,12 +30,16 @@ from deadletter.redrive.lane_source import LaneSource
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.openings import CLOSED, Openings, open_shards
 from deadletter.redrive.queue_source import QueueSource
-from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.receiving import ChunkReceiver, LettersInHand
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import WAYS, Report
-from deadletter.redrive.rescue import LEASE_PAUSE, RescueVerdicts, is_parking
-from deadletter.redrive.router_client import RouterClient, VerdictSource
+from deadletter.redrive.router_client import (
+    LEASE_PAUSE,
+    RescueVerdicts,
+    RouterClient,
+    VerdictSource,
+    is_parking,
+)
 from deadletter.redrive.run_limits import (
     LOCK_PAST_DEADLINE,
     OUT_OF_TIME,
@@ -55,25 +51,33 @@ from deadletter.redrive.run_limits import (
 from deadletter.redrive.shards import (
     ENOUGH_LETTERS,
     MOST_HOPS,
+    DrainOwner,
     DrainShard,
+    RateKeeper,
+    following,
     hop_in,
     next_event,
     shard_in,
+    start_run,
 )
 from deadletter.redrive.source_memory import (
+    FIRST_STEPS,
     OWNER,
+    PAST,
     Drain,
     RunEnd,
     SourceMemory,
     after_look,
     after_rescue,
     after_run,
+    after_step,
+    first_step,
+    outcomes_since,
     seconds_until_next_try,
     was_just_empty,
     with_lost_run,
 )
-from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
-from deadletter.redrive.turns import Turns
+from deadletter.redrive.turns import ENDS_A_RUN, Turns, stop_reason
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, OpenShard, RoomUnavailable
 from deadletter.routing.router import Verdict
 from deadletter.signals.figures import Count, Figure

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from deadletter.circuit.state import Circuits, Outcomes
 from deadletter.message.queue import Queue
@@ -12,11 +12,24 @@ from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.draining import DrainSetup
 from deadletter.redrive.journal import Journal
 from deadletter.redrive.lease import Lease
-from deadletter.redrive.shards import RunStarter
 from deadletter.redrive.waiting_room import ReviewableRoom
 
 if TYPE_CHECKING:
     from deadletter.redrive.observed import Observations
+
+
+class RunNotStarted(Exception):
+    """Another run could not be started, or gave no answer to its start."""
+
+
+class RunStarter(Protocol):
+    """Starts runs of the redriver beside this one."""
+
+    def start(self, event: Mapping[str, Any]) -> None:
+        """Start a run with this event; its end is not waited for. Raises RunNotStarted.
+
+        A start may be repeated, late, or lost.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,7 +194,7 @@ class RunLimits:
         Those under way count: the worker that makes one goes on if it finds letters. One is enough
         where as many letters came as were expected.
         """
-        empty_polls, enough = self._empty_polls, ENOUGH_EMPTY_POLLS if self.expects_letters else 1
+        empty_polls, enough = self._empty_polls, ENOUGH_EMPTY_POLLS if self.chunks_worth else 1
         return empty_polls > 0 and empty_polls + self._long_polls >= enough
 
     @contextmanager
@@ -222,18 +222,16 @@ class RunLimits:
         self.note_asked(-letters)
 
     @property
-    def expects_letters(self) -> bool:
-        """Whether letters are still expected: without a depth, any number of them."""
-        return self._expected > 0
-
-    @property
     def receives_worth(self) -> int:
         """Receives at the same time that the letters are enough for which are still expected."""
         return max(1, math.ceil(min(self._expected / MAX_BATCH, MOST_RECEIVES)))
 
     @property
     def chunks_worth(self) -> int:
-        """Chunks at the same time that the letters are enough for which are still expected."""
+        """Chunks at the same time that the letters are enough for which are still expected.
+
+        0 when as many came as the depth had said.
+        """
         expected = min(max(0, self._expected), self.chunks.chunks * MAX_PLANS)
         return math.ceil(expected / MAX_PLANS)
 

@@ -28,7 +28,7 @@ from deadletter.redrive.journal import OnRecord, Slot
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
-from deadletter.redrive.rescue import is_parking
+from deadletter.redrive.router_client import is_parking
 from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import (
     FOREVER,

@@ -29,7 +29,7 @@ from deadletter.message.letter import (
     to_json,
 )
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.rescue import is_parking
+from deadletter.redrive.router_client import is_parking
 from deadletter.redrive.waiting_room import HeldItem
 from deadletter.replay.names import Name, from_data
 

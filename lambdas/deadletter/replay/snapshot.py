@@ -19,8 +19,7 @@ from deadletter.redrive.fifo import held_instead
 from deadletter.redrive.journal import GRACE, JournalUnavailable
 from deadletter.redrive.redriver import SOURCE_EMPTY, Redriver
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.rescue import RescueVerdicts
-from deadletter.redrive.router_client import RouterClient, VerdictSource
+from deadletter.redrive.router_client import RescueVerdicts, RouterClient, VerdictSource
 from deadletter.redrive.run_limits import RunStopped
 from deadletter.redrive.waiting_room import never
 from deadletter.replay.names import CountedOrigins, Name, key_hash, to_lines

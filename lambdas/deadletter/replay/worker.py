@@ -12,7 +12,7 @@ from functools import partial
 from deadletter.contract import with_config_keys
 from deadletter.redrive.draining import Draining
 from deadletter.redrive.known_intents import KnownIntents
-from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
+from deadletter.redrive.turns import ENDS_A_RUN, stop_reason
 from deadletter.replay.judge import RunEvidence, unwell
 from deadletter.replay.limiter import (
     LOOK_SECONDS,

@@ -55,9 +55,8 @@ if TYPE_CHECKING:
     from deadletter.redrive.concurrency import InParallel
     from deadletter.redrive.mover import Mover
     from deadletter.redrive.redriver import Redriver
-    from deadletter.redrive.redriver_setup import RedriverSetup
+    from deadletter.redrive.redriver_setup import RedriverSetup, RunStarter
     from deadletter.redrive.report import Tally
-    from deadletter.redrive.shards import RunStarter
     from deadletter.routing.router import Router
 
 RECALL, EDIT, REFUSED = "recall", "edit", "refused"
