@@ -40,7 +40,7 @@ from .words import count
 if TYPE_CHECKING:
     from deadletter.message.stamp import Stamp
     from deadletter.processing.idempotency import BusinessKey
-    from deadletter.replay.edits import EditRequest
+    from deadletter.replay.edit_request import EditRequest
     from deadletter.routing.selection import Pick
     from deadletter.settings.pipeline import Pipeline
 
@@ -218,7 +218,7 @@ def apply_to(switch: RunSwitch, change: Change, reason: str, accept: bool) -> Co
     Returns why those were not edited that could not be, with their number. Both versions of each
     are kept with the run.
     """
-    from deadletter.replay.edits import EDITABLE, MOST_EDITS
+    from deadletter.replay.edit_request import EDITABLE, MOST_EDITS
 
     session, run = switch.session, switch.read()
     if run.state not in EDITABLE:
@@ -266,7 +266,7 @@ class _Editor:
         return edit.record
 
     def _request(self, held: HeldLetter) -> EditRequest:
-        from deadletter.replay.edits import EditRequest
+        from deadletter.replay.edit_request import EditRequest
         from deadletter.replay.names import key_hash
 
         session, name = self._switch.session, held.listed.name

@@ -190,7 +190,7 @@ def replay_calls(patch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     carrier = steps._setup.work.__self__._carrier(RUN, DIRECT, Tally())
     return [
         *calls_of(made.clients("")),
-        lambda: carrier._consumer.deliver([Letter("c", "{}")], "r"),
+        lambda: carrier.consumer.deliver([Letter("c", "{}")], "r"),
     ]
 
 

@@ -22,7 +22,7 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import WaitingRoomEntry, shard_of
-from deadletter.replay.edits import EditRequest, accepted
+from deadletter.replay.edit_request import EditRequest, accepted
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.decision import Hold
 from deadletter.settings.pipeline import Pipeline

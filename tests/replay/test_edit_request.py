@@ -12,14 +12,8 @@ from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import WaitingRoomEntry
-from deadletter.replay.edits import (
-    EditRefused,
-    EditRequest,
-    accepted,
-    answer,
-    names_in,
-    request_from,
-)
+from deadletter.replay.edit_request import EditRequest, accepted, answer, names_in, request_from
+from deadletter.replay.edits import EditRefused
 from deadletter.replay.run import ReplayRun, RunState
 from tests.each_row import each_row
 

@@ -55,7 +55,7 @@ from deadletter.redrive.report import Report
 from deadletter.redrive.shards import DrainShard
 from deadletter.redrive.source_memory import Drain
 from deadletter.redrive.waiting_room import FOREVER, SHARDS
-from deadletter.replay.edits import EditRequest
+from deadletter.replay.edit_request import EditRequest
 from deadletter.replay.machine import replay_event
 from deadletter.replay.plan import DISCARD, DISCARDED_LETTERS, RESTORE, ReplayPlan
 from deadletter.replay.run import ReplayRun

@@ -14,7 +14,8 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import compact_json, to_json
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.replay.edits import EditRefused, EditRequest, accepted, answer, request_from
+from deadletter.replay.edit_request import EditRequest, accepted, answer, request_from
+from deadletter.replay.edits import EditRefused
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.run import RunsUnavailable
 

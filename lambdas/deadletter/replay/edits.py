@@ -1,9 +1,7 @@
 """Edits of letters in the custody of a replay run: a JSON Patch, or a new body.
 
 An edit changes the body and the producer's attributes alone. Numbers keep the digits that their
-sender wrote. A person's request is an object of the run. The redriver's function reads it, holds
-it against the letter as it is, and writes the letter's item: people hold no permission to write
-such an item, because a write can answer with all of it.
+sender wrote.
 """
 
 from __future__ import annotations
@@ -13,28 +11,13 @@ import binascii
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from deadletter.contract import EDITS, Partition, run_lane
 from deadletter.message import stamp as stamps
-from deadletter.message.letter import (
-    MAX_ATTRIBUTES,
-    MAX_BYTES,
-    Attribute,
-    Letter,
-    NotALetter,
-    compact_json,
-    from_json,
-    to_json,
-)
-from deadletter.message.queue import ReceivedLetter
-from deadletter.message.stamp import Stamp
+from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Attribute, Letter
 from deadletter.message.strict_json import ExactFloat, Unreadable, read_json
-from deadletter.redrive.waiting_room import SHARDS, WaitingRoomEntry
-from deadletter.replay.objects import has_room
-from deadletter.replay.run import ReplayRun, RunState
 
 MOST_STEPS = 100
 """Operations of one patch."""
@@ -309,141 +292,3 @@ def _same(left: Any, right: Any) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(_same, left, right))
     return bool(left == right)
-
-
-MOST_EDITS = 50
-"""Edits of one request to the function: each reads and writes two versions of a letter."""
-
-EDITABLE = frozenset({RunState.HELD, RunState.WAITING_APPROVAL})
-"""The states of a run in which its letters are edited: it sends nothing."""
-
-_RECORD = re.compile(re.escape(EDITS) + r"[^/]+\.json")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditRequest:
-    """One letter of a run before and after an edit.
-
-    `generation` is that of the run as it was read, `place` the item's in the waiting room.
-    `accept` says that the edited letter is processed although the original was. `by` and
-    `because` say who edits it, and why; `at` is epoch seconds.
-    """
-
-    run: str
-    generation: int
-    place: tuple[str, str]
-    shard: int
-    origin: str
-    before: Letter
-    after: Letter
-    accept: bool
-    by: str
-    because: str
-    at: float
-
-    @property
-    def record(self) -> str:
-        """The name of the object that keeps both versions, within its run."""
-        return f"{EDITS}{self.after.message_id}-{int(self.at * 1000)}.json"
-
-    @property
-    def entry(self) -> WaitingRoomEntry:
-        """The entry of the letter in the lane of its run."""
-        copy, place = self.before.message_id, json.dumps(self.place)
-        return WaitingRoomEntry(copy, place, run_lane(self.run), self.shard, 0.0)
-
-    def to_bytes(self) -> bytes:
-        return compact_json(
-            {
-                "run": self.run,
-                "generation": self.generation,
-                "place": list(self.place),
-                "shard": self.shard,
-                "origin": self.origin,
-                "accept": self.accept,
-                "by": self.by,
-                "because": self.because,
-                "at": self.at,
-                "before": to_json(self.before),
-                "after": to_json(self.after),
-            }
-        )
-
-
-def names_in(asked: Any) -> tuple[str, list[str]]:
-    """The run and the names of the records in a request to the function. Raises EditRefused."""
-    match asked:
-        case {"run": str(run), "records": [*records]} if 0 < len(records) <= MOST_EDITS:
-            if all(isinstance(name, str) and _RECORD.fullmatch(name) for name in records):
-                return run, records
-    raise EditRefused(f"an edit names a run, and 1 to {MOST_EDITS} of its records")
-
-
-def request_from(data: bytes, run: str, pipeline: str) -> EditRequest:
-    """The request in an object of a run. Raises EditRefused if it is none of this run."""
-    try:
-        match json.loads(data):
-            case {
-                "run": str(named),
-                "generation": int(generation),
-                "place": [str(partition), str(sort)],
-                "shard": int(shard),
-                "origin": str(origin),
-                "accept": bool(accept),
-                "by": str(by),
-                "because": str(because),
-                "at": int() | float() as at,
-                "before": dict(before),
-                "after": dict(after),
-            } if named == run and 0 <= shard < SHARDS and _holds_letters(partition, pipeline):
-                return EditRequest(
-                    run=run,
-                    generation=generation,
-                    place=(partition, sort),
-                    shard=shard,
-                    origin=origin,
-                    before=from_json(before),
-                    after=from_json(after),
-                    accept=accept,
-                    by=by,
-                    because=because,
-                    at=float(at),
-                )
-    except (NotALetter, ValueError, RecursionError):
-        # Their texts may quote the letter.
-        pass
-    raise EditRefused(f"its record is no edit of a message of run {run}")
-
-
-def _holds_letters(partition: str, pipeline: str) -> bool:
-    kinds = (Partition.LETTER, Partition.GROUP)
-    return partition.startswith(tuple(kind.of(pipeline, "") for kind in kinds))
-
-
-def accepted(request: EditRequest, run: ReplayRun | None, received: ReceivedLetter | None) -> Stamp:
-    """The stamp with which the edited letter is sent. Raises EditRefused.
-
-    The record has to be true: the letter is still the one that the person saw, the edit
-    changes its body and attributes alone, and the run has sent nothing since.
-    """
-    if run is None or run.generation != request.generation:
-        raise EditRefused(f"run {request.run} was changed meanwhile")
-    if run.state not in EDITABLE:
-        raise EditRefused(f"run {run.id} is {run.state}: its messages are edited while it is HELD")
-    if received is None or received.stamp is None:
-        raise EditRefused("the message has left the run")
-    if received.letter != request.before or received.stamp.origin != request.origin:
-        raise EditRefused("the message was edited meanwhile: look at it again")
-    after = request.after
-    if edited(received.letter, after.body, after.attributes) != after:
-        raise EditRefused("it would change more than the body and attributes")
-    stamp = replace(received.stamp, accept="collision") if request.accept else received.stamp
-    if not has_room(after, stamp):
-        raise EditRefused("it would leave no room for the message's new idempotency key")
-    return stamp
-
-
-def answer(edited_records: list[str], refused: Mapping[str, str], trouble: str) -> dict[str, Any]:
-    """What the function answers: the records that took effect, and why others did not."""
-    said = {"edited": edited_records, "refused": dict(refused)}
-    return {**said, **({"trouble": trouble} if trouble else {})}

@@ -227,7 +227,8 @@ def _recall(stores: Stores, asked: Any) -> dict[str, Any]:
 def _edit(stores: Stores, asked: Any) -> dict[str, Any]:
     # Most functions are never asked for an edit, and load none of it.
     from deadletter.aws.replay_edits import DynamoDBReplayEdits
-    from deadletter.replay.edits import EditRefused, names_in
+    from deadletter.replay.edit_request import names_in
+    from deadletter.replay.edits import EditRefused
 
     client, table, pipeline = stores.letters_table
     edits = DynamoDBReplayEdits(
