@@ -34,11 +34,11 @@ MOST_MODULES = {
     "handlers.dispatch": 92,
     "handlers.circuit": 30,
     # Which letters may be canaries, what moves them, and the health check. Not the redriver.
-    "handlers.probe": 76,
+    "handlers.probe": 75,
     # What people ask of the function beside runs is loaded when it is asked.
-    "handlers.redrive": 91,
+    "handlers.redrive": 85,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge, reconcile.
-    "handlers.replay": 140,
+    "handlers.replay": 133,
     # The sweep's, lost executions of replay runs, news, and the look at what all share.
     "handlers.watch": 88,
 }
