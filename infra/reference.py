@@ -48,6 +48,9 @@ from typing import Any, Literal, TypedDict'''
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+# Said in full where it stands first.
+_PATH = "a JMESPath expression, such as body.tenant or json(body.Message).tenant"
+
 # What is written anew between two marks of the page; around it people write.
 _MADE = re.compile(r"(<!-- made by make docs: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -109,6 +112,8 @@ def _tables() -> Iterator[str]:
             for row in known:
                 if row.mark.first == first:
                     allowed = words(row.hint).removesuffix(NOTATION)
+                    if row.path != "context":
+                        allowed = allowed.replace(_PATH, "a path, as in `context`")
                     yield f"| `{row.path}` | {row.says} | {_default(row)} | {allowed} |"
             yield ""
 
