@@ -19,8 +19,7 @@ BEGIN = """\
 
 Nothing here has run in a real account yet. The tests run on [emulators and on strict models in
 memory](proof.md), which are only as right as our reading of AWS's documentation. This page lists
-what the product relies on and an emulator leaves out or does otherwise. `python -m
-tools.verify_aws --page` writes it.
+what the product relies on and an emulator leaves out or does otherwise.
 
 ## Ask an account
 
@@ -31,13 +30,13 @@ make verify-aws ARGS="--only body"    # one check
 make verify-aws ARGS="--sweep"        # remove what a killed run left
 ```
 
-Use an account for experiments (`--profile`, `--region`): it makes queues, tables, functions, roles,
-alarms and small stacks, all named `dlq-verify-*`, and removes them after each check, also after
-Ctrl-C. It touches nothing else. A KMS key has no name; it is told to delete itself after seven days.
+Use an account for experiments (`--profile`, `--region`): it makes queues, tables, functions,
+roles, alarms and small stacks, all named `dlq-verify-*`, and removes them after each check, also
+after Ctrl-C. It touches nothing else. A KMS key, which has no name, deletes itself after seven days.
 {count} checks, four at a time, take at most {minutes} minutes and ${dollars:.2f} by list prices of
-us-east-1: the sum of the checks' own limits, not a measured run. The report is printed, and written
-to `build/verify-aws.json`. The exit code is 1 if a claim differs, could not be decided, or something
-is left.
+us-east-1: the sum of the checks' own limits, not a measured run. The report is printed, and
+written to `build/verify-aws.json`. The exit code is 1 if a claim differs, could not be decided, or
+something is left.
 
 - **holds**: AWS does what we claim.
 - **differs**: it does not. The row below says what relies on it; please open an issue with the
@@ -50,9 +49,9 @@ differences between AWS's documentation and the emulators, not asked of AWS:
 
 ## The claims
 
-Each claim links its source, a page of AWS; not every address was opened anew for this list (November
-2026). The last column names the check of `make verify-aws`, or how to watch what does not show within
-an hour.
+Each claim links its source, a page of AWS; not every address was opened anew for this list
+(November 2026). The last column names the check of `make verify-aws`, or what to watch if it does
+not show within an hour.
 """
 
 
