@@ -32,7 +32,7 @@ make verify-aws ARGS="--sweep"        # remove what a killed run left
 
 Use an account for experiments (`--profile`, `--region`): it makes queues, tables, functions,
 roles, alarms and small stacks, all named `dlq-verify-*`, and removes them after each check, also
-after Ctrl-C. It touches nothing else. A KMS key, which has no name, deletes itself after seven days.
+after Ctrl-C. It touches nothing else. A KMS key has no name; it deletes itself after seven days.
 {count} checks, four at a time, take at most {minutes} minutes and ${dollars:.2f} by list prices of
 us-east-1: the sum of the checks' own limits, not a measured run. The report is printed, and
 written to `build/verify-aws.json`. The exit code is 1 if a claim differs, could not be decided, or
@@ -88,7 +88,7 @@ def _ways(claim: AwsClaim) -> Iterator[str]:
     if claim.tested:
         yield f"[tested](../{claim.tested})"
     if claim.watch:
-        yield f"watch: {claim.watch}"
+        yield claim.watch
 
 
 def write() -> None:
