@@ -48,6 +48,12 @@ from typing import Any, Literal, TypedDict'''
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+# An object of JSON with nothing but one text in it.
+_ON_ONE_LINE = re.compile(r'\{\s+"[^"]+": "[^"]+"\s+\}')
+
+# Said in full where it stands first.
+_PATH = "a JMESPath expression, such as body.tenant or json(body.Message).tenant"
+
 # What is written anew between two marks of the page; around it people write.
 _MADE = re.compile(r"(<!-- made by make docs: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -109,6 +115,8 @@ def _tables() -> Iterator[str]:
             for row in known:
                 if row.mark.first == first:
                     allowed = words(row.hint).removesuffix(NOTATION)
+                    if row.path != "context":
+                        allowed = allowed.replace(_PATH, "a path, as in `context`")
                     yield f"| `{row.path}` | {row.says} | {_default(row)} | {allowed} |"
             yield ""
 
@@ -117,7 +125,11 @@ def _statements() -> str:
     said = service_statements(
         AppDeployment(), partition="aws", region="eu-west-1", account="111122223333"
     )
-    return f"```json\n{json.dumps(said, indent=2)}\n```"
+    return f"```json\n{_ON_ONE_LINE.sub(_joined, json.dumps(said, indent=2))}\n```"
+
+
+def _joined(leaf: re.Match[str]) -> str:
+    return re.sub(r"\s+", " ", leaf[0]).replace("{ ", "{").replace(" }", "}")
 
 
 def typed_dicts() -> str:

@@ -63,7 +63,7 @@ class MainQueue(BroughtQueue):
     # Six times the consumer's timeout: Lambda's rule for a mapping.
     visibility: Derived[int] = 0
     max_receive_count: Annotated[int, Setting(least=1, most=1000)] = 5
-    """Receives before a message becomes a letter; below 5, deliveries that Lambda throttled
+    """Receives before a message is dead; below 5, deliveries that Lambda throttled
     can use them up."""
 
 
@@ -130,7 +130,7 @@ class CircuitDeployment(CircuitPolicy):
     health_url: Annotated[str | None, ValueKind.URL, Setting()] = None
     """Requested with GET, over the public internet, before a message is tried; 2xx: it works.
     Any other answer, or none within five seconds: it is down, no message is tried, and a
-    replay run holds itself."""
+    run holds itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class ReplayDeployment(ReplayPolicy):
 
     schema: Annotated[str | None, Setting()] = None
     """A file with the JSON Schema of bodies, by its path from the folder of cdk.json: a run
-    takes no letter whose body does not conform. Regular expressions are not supported."""
+    takes no message whose body does not conform. Regular expressions are not supported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,9 @@ class Alarms:
     """When a person is called; what is no setting is the same for all."""
 
     age: Annotated[Seconds, Setting(least=1, most=LONGEST_RETENTION)] = 30 * MINUTE
-    """Age of the oldest letter of the DLQ, by SQS's metric and by what the letters say."""
+    """Age of the oldest message of the DLQ, by SQS's metric and by what messages say."""
     depth: Annotated[int, Setting(least=1)] = WATCH.depth
-    """More letters in the DLQ than this."""
+    """More messages in the DLQ than this."""
     # Looks at the age by SQS's metric in a row, each over one period.
     age_looks: Constant[int] = 3
     age_period: Constant[int] = MINUTE
@@ -203,9 +203,9 @@ class PipelineDeployment(Pipeline):
     redrive: Annotated[Schedule, Setting()] = Schedule()
     """The run that drains the DLQ."""
     trusted_senders: Annotated[tuple[str, ...], Setting()] = ()
-    """Unique ids of other roles whose Redrive attribute is trusted: that of your own
-    consumer, if it uses the consumer library, because it parks letters itself (`aws iam get-
-    role --role-name R --query Role.RoleId`)."""
+    """Unique ids of other roles whose Redrive attribute is trusted: that of your own consumer,
+    if it uses the library, because it parks messages itself
+    (`aws iam get-role --role-name R --query Role.RoleId`)."""
     owner: Annotated[Line | None, Setting()] = None
     """Who is called for this pipeline, if not the app's `owner`."""
     alarms: Annotated[Alarms, Setting()] = Alarms()
@@ -242,8 +242,8 @@ class AppDeployment:
     # As long as an audit looks back, and a month.
     audit_days: Constant[int] = 400
     replay_days: Annotated[int, Setting(least=0, most=3650)] = 30
-    """Days that letters are kept as replay runs took them, so that a run can be repeated; 0
-    keeps none."""
+    """Days that messages are kept as runs took them, so that a run can be repeated; 0 keeps
+    none."""
     # CloudWatch's limit for a whole description is 1024 characters.
     runbook: Annotated[str, Setting(most=500)] = "docs/runbook.md"
     """Address that alarm descriptions name."""

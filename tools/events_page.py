@@ -18,10 +18,8 @@ INTRODUCTION = f"""\
 
 Deadletter puts events on the account's default EventBridge bus, with the source `{EVENT_SOURCE}`.
 An alarm calls a person; an event is news, for a channel, a ticket or another system. No event
-has anything of a message's content. There is [a JSON Schema](events.schema.json), and
-[an example](../examples/slack/README.md) that sends them to Slack without code.
-
-This page is generated from `lambdas/deadletter/events/schema.py`.
+has content of a message. There is [a JSON Schema](events.schema.json), and [an
+example](../examples/slack/README.md) that sends them to Slack without code.
 
 | event | when | by |
 |---|---|---|
@@ -31,12 +29,11 @@ PROMISES = """\
 
 ## What you can rely on
 
-- **At least once.** The watch looks each minute. News that EventBridge did not take are tried
-  again in the next minute and are counted in the metric `EventRefused`; they never stop the
-  watch, an outage or a replay run. A function that ends between the event and its record sends
-  the event again: compare `pipeline`, `cause` and `since`, or `run` and `state`.
+- **At least once.** The monitor looks each minute. An event that EventBridge did not take is tried
+  again in the next minute and counted in the metric `EventRefused`; it never stops other work. One
+  that was sent twice has the same `pipeline`, `cause` and `since`, or `run` and `state`.
 - **In order of time, not of arrival.** EventBridge does not order events: sort by `at`.
-- **Facts of that minute.** Counts of SQS are approximate. Letters that come and go between two
+- **Facts of that minute.** Counts of SQS are approximate. Messages that come and go between two
   looks are not announced, except recovered ones, which CloudWatch counts.
 - Fields may be added within version 1; none is removed or changes its meaning.
 
@@ -74,18 +71,19 @@ def _summary() -> Iterator[str]:
 
 def _sections() -> Iterator[str]:
     yield from _table(COMMON)
+    yield f"\nA whole event:\n\n```json\n{_example(SCHEMAS[0])}\n```\n"
     for each in SCHEMAS:
-        yield f"\n## {each.type}\n\n{each.when}\n\n"
+        yield f"\n## {each.type}\n\n"
         yield from _table(each.own)
-        yield f"\n```json\n{_example(each)}\n```\n"
 
 
 def _table(fields: tuple[EventField, ...]) -> Iterator[str]:
-    yield "| field | type | meaning |\n|---|---|---|\n"
+    yield "| field | type | meaning | example |\n|---|---|---|---|\n"
     for field in fields:
         optional = ", optional" if field.is_optional else ""
         choices = f": {', '.join(field.choices)}" if field.choices else ""
-        yield f"| `{field.name}` | {field.type}{optional} | {field.meaning}{choices} |\n"
+        meaning, example = f"{field.meaning}{choices}", json.dumps(field.example)
+        yield f"| `{field.name}` | {field.type}{optional} | {meaning} | `{example}` |\n"
 
 
 def _example(each: EventSchema) -> str:

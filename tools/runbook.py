@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from deadletter.contract import WATCH
@@ -62,14 +62,19 @@ def _block(alarm: Alarm) -> Iterator[str]:
     rows = [card for card in TROUBLES.values() if card.page is alarm]
     if rows:
         yield "| `dlq status` says | type |\n|---|---|\n"
-        yield from map(_row, rows)
+        yield from _rows(rows)
         yield "\n"
     yield "<!-- end -->"
 
 
-def _row(card: TroubleCard) -> str:
-    says = FACT.sub("…", known_parts(card.says, {}))
-    return f"| {says} | `{_typed(card.repair or '')}` |\n"
+def _rows(cards: Iterable[TroubleCard]) -> Iterator[str]:
+    """One row for each command, with all that it ends."""
+    said: dict[str, list[str]] = {}
+    for card in cards:
+        says = FACT.sub("…", known_parts(card.says, {}))
+        said.setdefault(_typed(card.repair or ""), []).append(says)
+    for command, ends in said.items():
+        yield f"| {'<br>'.join(ends)} | `{command}` |\n"
 
 
 def _typed(command: str) -> str:

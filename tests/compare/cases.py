@@ -318,7 +318,7 @@ def ours(**options: Any) -> Callable[[], System]:
 CASES = [
     Case("The producer sends an order twice, with one body", sent_twice, "Equal."),
     Case(
-        "A letter that was processed is re-driven; the message id is the key",
+        "A message that was processed is re-driven; its message id is the key",
         redriven,
         "A re-driven message has a new `messageId`, the key of Powertools' own SQS example."
         " Deadletter's key without a setting is the id of the first life.",

@@ -121,8 +121,8 @@ def million_letters() -> Mapping[str, Usage]:
         "… of 200 KB": moved("200 KB, thin"),
         "the library: messages that succeed at once": Usage({Price.WRITE_UNIT: CLAIMED_WRITES}),
         "the library: messages that die after five receives": dead,
-        "the library: letters that succeed once brought back": Usage({Price.WRITE_UNIT: back}),
-        "replayed by a run": Usage(
+        "the library: messages that succeed once brought back": Usage({Price.WRITE_UNIT: back}),
+        "sent by a run": Usage(
             {Price.WRITE_UNIT: REPLAYED_WRITES, Price.SQS_REQUEST: REPLAYED_REQUESTS}
         ),
         "… kept for 30 days as the run took them, 2 KB": Usage(

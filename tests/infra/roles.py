@@ -17,13 +17,13 @@ END = "<!-- end of roles -->"
 
 # Who takes on each role, in the words of the page.
 FUNCTIONS = {
-    "redrive": "the redriver of one pipeline",
-    "watch": "the watch of one pipeline",
+    "redrive": "the automatic retry of one pipeline",
+    "watch": "the monitor of one pipeline",
     "route": "the router of one pipeline",
     "consumer": "the webhook dispatcher of one pipeline",
     "circuit": "the circuit function of one pipeline",
     "probe": "the probe of one pipeline",
-    "replay": "the function of one pipeline's replay runs",
+    "replay": "the function of one pipeline's runs",
     "starter": "EventBridge Scheduler and the state machines, for all pipelines",
     "check-rules": "the rule checker",
     "first-heartbeat": "the deployment's first heartbeats",

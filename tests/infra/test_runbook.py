@@ -15,7 +15,7 @@ from tools import runbook
 
 PAGE = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text()
 
-OF_NO_ALARM = {"The DLQ alarm rang: what now?", "Troubles that page nobody"}
+OF_NO_ALARM = {"The DLQ alarm rang: what now?", "Troubles without a page"}
 
 CAUSES = (
     *("429", "503", "500", "DNS", "TLS", "schema"),

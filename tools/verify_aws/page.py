@@ -18,9 +18,8 @@ BEGIN = """\
 # What we believe about AWS
 
 Nothing here has run in a real account yet. The tests run on [emulators and on strict models in
-memory](proof.md), and those are only as right as our reading of AWS's documentation. This page
-lists what the product relies on and an emulator leaves out or does otherwise, each with its source
-and with how it can be found out. `python -m tools.verify_aws --page` writes it.
+memory](proof.md), which are only as right as our reading of AWS's documentation. This page lists
+what the product relies on and an emulator leaves out or does otherwise.
 
 ## Ask an account
 
@@ -31,30 +30,28 @@ make verify-aws ARGS="--only body"    # one check
 make verify-aws ARGS="--sweep"        # remove what a killed run left
 ```
 
-It takes the credentials that the AWS command line would take (`--profile`, `--region`), from an
-account for experiments: it makes queues, tables, functions, roles, alarms and small stacks, all
-named `dlq-verify-*`, and removes them after each check, also after Ctrl-C. It touches nothing else.
-A KMS key has no name; it is told to delete itself after seven days.
+Use an account for experiments (`--profile`, `--region`): it makes queues, tables, functions,
+roles, alarms and small stacks, all named `dlq-verify-*`, and removes them after each check, also
+after Ctrl-C. It touches nothing else. A KMS key has no name; it deletes itself after seven days.
 {count} checks, four at a time, take at most {minutes} minutes and ${dollars:.2f} by list prices of
-us-east-1: that follows from each check's own limits, and is no measured run. The report is
-printed, and written to `build/verify-aws.json`. The exit code is 1 if a claim differs, could not be
-decided, or something is left.
+us-east-1: the sum of the checks' own limits, not a measured run. The report is printed, and
+written to `build/verify-aws.json`. The exit code is 1 if a claim differs, could not be decided, or
+something is left.
 
 - **holds**: AWS does what we claim.
 - **differs**: it does not. The row below says what relies on it; please open an issue with the
   report.
 - **unclear**: a permission was missing or an answer took too long. The claim stays open.
 
-A test runs the checks on moto, and knows what each must find there; and those of SQS and DynamoDB
-on our strict models, where they must hold (`tests/tools/test_verify_aws.py`). The list of smaller
-differences between AWS's documentation and the emulators is
-[tests/aws/differences.py](../tests/aws/differences.py); the models do what AWS's pages say there,
-and a name in both lists means one claim. What is in that list alone was never asked of AWS.
+A test runs the checks on moto and on our models (`tests/tools/test_verify_aws.py`). Smaller
+differences between AWS's documentation and the emulators, not asked of AWS:
+[tests/aws/differences.py](../tests/aws/differences.py).
 
 ## The claims
 
-The last column names the check of `make verify-aws`, or how to watch what does not show within an
-hour. The sources are AWS's pages; not every address was opened anew for this list (November 2026).
+Each claim links its source, a page of AWS; not every address was opened anew for this list
+(November 2026). The last column names the check of `make verify-aws`, or what to watch if it does
+not show within an hour.
 """
 
 
@@ -80,7 +77,7 @@ def _tables() -> Iterator[str]:
 
 
 def _row(claim: AwsClaim) -> str:
-    says = f'<a id="{claim.id}"></a>{claim.says} ([source]({claim.source}))'
+    says = f"[{claim.says}]({claim.source})"
     return f"| {says} | {claim.relies} | {'; '.join(_ways(claim))} |\n"
 
 
@@ -91,7 +88,7 @@ def _ways(claim: AwsClaim) -> Iterator[str]:
     if claim.tested:
         yield f"[tested](../{claim.tested})"
     if claim.watch:
-        yield f"watch: {claim.watch}"
+        yield claim.watch
 
 
 def write() -> None:

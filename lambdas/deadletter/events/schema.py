@@ -84,7 +84,7 @@ COMMON = (
 """The fields that the detail of each event begins with."""
 
 _CAUSE = (
-    _text("cause", "fingerprint of the failure, as `dlq groups` shows it", "3f9c2a71b0d4"),
+    _text("cause", "the cause, as `dlq groups` shows it", "3f9c2a71b0d4"),
     _text("category", "transient, integration, schema or business; empty if unknown", "transient"),
     _text("error_type", "type of the error of its newest message; empty if unknown", "HTTPError"),
 )
@@ -98,7 +98,7 @@ SCHEMAS: Sequence[EventSchema] = (
     EventSchema(
         type=EventType.CAUSE_APPEARED,
         when="Messages begin to fail for a cause that none failed for.",
-        sender="watch",
+        sender="monitor",
         own=(
             *_CAUSE,
             _whole("http_status", "of the answer, if there was one", 503, is_optional=True),
@@ -121,7 +121,7 @@ SCHEMAS: Sequence[EventSchema] = (
     EventSchema(
         type=EventType.CAUSE_OVER,
         when="No message has failed, or waited, for a cause for five minutes.",
-        sender="watch",
+        sender="monitor",
         own=(
             *_CAUSE,
             _whole("letters", "the most messages of it at one time", 420),
@@ -132,7 +132,7 @@ SCHEMAS: Sequence[EventSchema] = (
     EventSchema(
         type=EventType.LETTERS_RECOVERED,
         when="Dead messages were processed by the consumer; at most every ten minutes.",
-        sender="watch",
+        sender="monitor",
         own=(
             _whole("count", "messages that were processed", 87),
             _time("since", "the beginning of the time that was counted", _AT - 780),
@@ -143,7 +143,7 @@ SCHEMAS: Sequence[EventSchema] = (
     EventSchema(
         type=EventType.LETTERS_PARKED,
         when="A parking queue has more messages than before; at most every ten minutes.",
-        sender="watch",
+        sender="monitor",
         own=(
             _text("queue", "id of the parking queue", "default"),
             _whole("count", "messages that came", 3),
@@ -154,7 +154,7 @@ SCHEMAS: Sequence[EventSchema] = (
     EventSchema(
         type=EventType.LETTERS_EXPIRE_SOON,
         when="A queue's oldest message is within `expiry_warning` of being dropped by SQS: once.",
-        sender="watch",
+        sender="monitor",
         own=(
             _text("source", _SOURCE, "dlq"),
             EventField(
@@ -192,7 +192,7 @@ SCHEMAS: Sequence[EventSchema] = (
     EventSchema(
         type=EventType.REPLAY_STATE_CHANGED,
         when="A run changes its state.",
-        sender="replay, watch",
+        sender="replay, monitor",
         own=(
             _text("run", "id of the run", "r-7c1e52a90b3d"),
             _text("state", "its state", "RUNNING", choices=_STATES),
@@ -209,7 +209,7 @@ SCHEMAS: Sequence[EventSchema] = (
                 meaning="its messages by outcome, as last added up",
                 example={"OPEN": 80, "RECOVERED": 20},
             ),
-            _whole("letters", "its messages; none before the snapshot", 100, is_optional=True),
+            _whole("letters", "its messages; absent before they are taken", 100, is_optional=True),
             _text("because", "why it was held, aborted or broken; may be empty", ""),
             _text("by", "the person or the function that changed it", "ada"),
             _command("dlq show r-7c1e52a90b3d"),

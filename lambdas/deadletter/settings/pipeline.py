@@ -38,7 +38,7 @@ class RetryPolicy:
     backoff: Annotated[Backoff, Setting()] = field(default_factory=Backoff)
     """The delays between attempts."""
     max_attempts: Annotated[int, Setting(least=1, most=1000, first=True)] = 6
-    """Re-drives before a letter is parked as RETRIES_EXHAUSTED."""
+    """Retries before a message is parked as RETRIES_EXHAUSTED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,7 @@ class ReplayPolicy:
     """
 
     approve_above: Annotated[int | None, Setting(least=0)] = None
-    """A run of more letters waits until a person approves it; else the number of letters
-    calls for no approval."""
+    """A run of more messages waits until a person approves it; unset, none does for its size."""
     outcome_timeout: Derived[float] = 30 * MINUTE
 
 
@@ -70,7 +69,7 @@ class Pipeline:
     fifo: Annotated[bool, Setting()] = False
     """Whether the pipeline's queues are FIFO, all of them."""
     body: Annotated[Body, Setting()] = Body.JSON
-    """Whether a body that is not JSON makes a letter MALFORMED."""
+    """Whether a body that is not JSON makes a message MALFORMED."""
     context: Annotated[Mapping[str, Path], Setting(first=True)] = field(default_factory=dict)
     """What rules match on: a name and where to find it."""
     policy: Annotated[RetryPolicy, Setting()] = field(default_factory=RetryPolicy)
@@ -78,15 +77,15 @@ class Pipeline:
     policies: Annotated[Mapping[Id, RetryPolicy], Setting()] = field(default_factory=dict)
     """Other policies, by the name that rules use; each as `policy`."""
     message_ttl: Annotated[Seconds, Setting(least=MINUTE, most=30 * DAY, first=True)] = 12 * DAY
-    """Age since the first send at which a letter is parked as EXPIRED."""
+    """Age since the first send at which a message is parked as EXPIRED."""
     expires: Annotated[Path | None, Setting()] = None
     """Where the time is after which a message must not be sent any more: epoch seconds or
-    milliseconds, or ISO 8601, in the body or in an attribute. It is parked as EXPIRED then.
-    What is no time counts as none, and in UnreadableExpiry."""
+    milliseconds, or ISO 8601. It is parked as EXPIRED then. An unreadable time is ignored, and
+    counted in UnreadableExpiry."""
     poison_lives: Annotated[int, Setting(least=1, most=100)] = 3
-    """Lives with the same failure after which a letter is POISON."""
+    """Attempts with the same failure after which a message is POISON."""
     consumer_library: Annotated[bool, Setting(first=True, depends=True)] = False
-    """Whether the consumer writes the ledger (silence then means CRASH): the webhook always
+    """Whether the consumer records its failures (silence then means CRASH): the webhook always
     does, another only if you say so."""
     circuit_key: Annotated[Path | None, Setting(first=True)] = None
     """Where the dependency's name is. Else the webhook has one circuit for each endpoint
@@ -95,7 +94,7 @@ class Pipeline:
     """When a circuit opens, and how it closes again."""
     idempotency_key: Annotated[Path | None, Setting(first=True)] = None
     """Where the business key of a message is, so that none is processed twice with the same
-    payload; else the MessageId of its first life. It is looked for in the body, then in what
+    payload; else its first MessageId. It is looked for in the body, then in what
     SNS, EventBridge, a pipe or a CloudEvent wraps (docs/consumer.md)."""
     # Longer than any copy waits in main queue, DLQ and parking lot, one after the other.
     idempotency_keep: Constant[float] = ROWS_KEPT
@@ -104,13 +103,13 @@ class Pipeline:
     attributes), none (the key alone decides), or a path to the part that a second publishing
     does not change."""
     ledger: Annotated[LedgerKeeps, Setting()] = LedgerKeeps.PLAIN
-    """What the ledger keeps of a failure's text and of the values of `context`, which are content
-    of messages, for `dlq groups` and `dlq show`: plain (the text without what may be data),
+    """What is kept of a failure's text and of the values of `context`, which are content of
+    messages, for `dlq groups` and `dlq show`: plain (the text without what may be data),
     hashed (the same, and hashes of the values), or none."""
     # One schedule for all: see RETRY.
     retry: Constant[Backoff] = RETRY
     rate: Annotated[float, Setting(above=0, most=10000)] = 500.0
-    """The highest rate, in letters a second back to main: it starts with 50, rises while the
+    """The highest rate, in messages a second back to main: it starts with 50, rises while the
     consumer keeps up, and falls at the first sign of trouble."""
     # A rate that does not change: benches and simulations measure by it.
     fixed_rate: Constant[float | None] = None
@@ -121,12 +120,12 @@ class Pipeline:
     parking: Annotated[Mapping[Annotated[str, ValueKind.PARKED_FOR], Id], Setting()] = field(
         default_factory=dict
     )
-    """The id of the parking queue, made for it, that a letter goes to if not to `default`: by
+    """The id of the parking queue, made for it, that a message goes to if not to `default`: by
     reason, such as `POISON`, or else by the category of its last failure: `transient`,
     `schema`, `business` or `integration`."""
     ordering_key: Annotated[Path | None, Setting()] = None
-    """Where the key is whose messages have to be processed in order: a replay run sends one
-    letter of a key after the other. Else the message group in a FIFO pipeline, and no order
+    """Where the key is whose messages have to be processed in order: a run sends one
+    message of a key after the other. Else the message group in a FIFO pipeline, and no order
     in another."""
     sequence: Annotated[Path | None, Setting()] = None
     """Where a message's place within its ordering key is, as a number or text; else the time
