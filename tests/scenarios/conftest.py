@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import boto3
@@ -103,14 +104,21 @@ def redrive_policy(arn: str, receives: int) -> str:
 
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every function of a scenario finds its clients in the account."""
+    with clients_in_memory(monkeypatch):
+        yield
+
+
+@contextmanager
+def clients_in_memory(patch: pytest.MonkeyPatch) -> Iterator[None]:
     """The clients of boto3 are those of the account in memory, and no call is parallel."""
 
     def client(service: str, **_options: object) -> Client:
         return Client(service)
 
-    monkeypatch.setattr(sdk, "client", client)
-    monkeypatch.setattr(boto3, "client", client)
-    monkeypatch.setattr(world.CallingThreads, "__call__", _in_turn)
+    patch.setattr(sdk, "client", client)
+    patch.setattr(boto3, "client", client)
+    patch.setattr(world.CallingThreads, "__call__", _in_turn)
     _forget_clients()
     yield
     _forget_clients()
