@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from deadletter.aws import clients as aws_clients
-from deadletter.aws import consumer_clients, sdk
+from deadletter.aws import consumer_clients
 from deadletter.aws.wiring import world
 from tests.infra.conftest import Synthesize, synthesize
 from tests.infra.templates import Synthesis
@@ -116,7 +116,7 @@ def clients_in_memory(patch: pytest.MonkeyPatch) -> Iterator[None]:
     def client(service: str, **_options: object) -> Client:
         return Client(service)
 
-    patch.setattr(sdk, "client", client)
+    patch.setattr(aws_clients, "client_of", client)
     patch.setattr(boto3, "client", client)
     patch.setattr(world.CallingThreads, "__call__", _in_turn)
     _forget_clients()
