@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import ours
-from deadletter.aws.own_rows import FAILURES, ForeignRows, failing_origin, key_of_row
+from deadletter.aws.rows import FAILURES, ForeignRows, failing_origin, key_of_row
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, above, begins, equals
 from deadletter.contract import CAUSES, Partition, cause_partition
 from deadletter.failure.cause_index import CauseEntry, entry_from_item, shard_of

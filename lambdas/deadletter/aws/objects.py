@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, code, member, ours, refusal
-from deadletter.aws.own_rows import NO_GROUP
+from deadletter.aws.rows import NO_GROUP
 from deadletter.contract import EDITED, Partition, body_object, run_object
 from deadletter.redrive.orphans import OrphansUnavailable, StoredBody
 from deadletter.replay.objects import ObjectsUnavailable, StoredObject

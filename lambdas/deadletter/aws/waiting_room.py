@@ -27,7 +27,7 @@ from deadletter.aws.errors import (
     refusal,
     row_name,
 )
-from deadletter.aws.own_rows import (
+from deadletter.aws.rows import (
     NO_GROUP,
     ForeignRows,
     is_own_letter,

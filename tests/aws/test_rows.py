@@ -10,7 +10,7 @@ from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.dynamodb import stored
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.own_rows import (
+from deadletter.aws.rows import (
     MOST_NAMED,
     ForeignRows,
     failing_origin,
