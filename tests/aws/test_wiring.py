@@ -29,7 +29,7 @@ MOST_MODULES = {
     # clients.
     "handlers.first_heartbeat": 17,
     # The rules, the ledger, and what reads replay runs. Not what moves letters.
-    "handlers.route": 64,
+    "handlers.route": 65,
     # The consumer library with failures, ledger and causes, and the dispatcher.
     "handlers.dispatch": 91,
     "handlers.circuit": 29,
@@ -38,7 +38,7 @@ MOST_MODULES = {
     # What people ask of the function beside runs is loaded when it is asked.
     "handlers.redrive": 92,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge, reconcile.
-    "handlers.replay": 142,
+    "handlers.replay": 143,
     # The sweep's, lost executions of replay runs, news, and the look at what all share.
     "handlers.watch": 104,
 }

@@ -185,9 +185,6 @@ def is_throttle(error: AwsError) -> bool:
     return code(error).rpartition(".")[2] in _THROTTLES
 
 
-MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading a row raises that is not as we write it."""
-
 MOST_NAMED = 20
 """Rows that are remembered by name at once; of more, the first ones say enough."""
 
