@@ -194,9 +194,9 @@ def watch_for(
 ) -> Watch:
     """The watch of a pipeline, for all its minutes."""
     from deadletter.aws.events import EventBus
+    from deadletter.aws.functions import start_rescue
     from deadletter.aws.metrics import oldest_message
     from deadletter.aws.queue import queue_state
-    from deadletter.aws.run_start import start_rescue
     from deadletter.aws.shared_look import AppLook
     from deadletter.aws.waiting_room import DynamoDBLanes
     from deadletter.aws.wiring.stores import Stores

@@ -310,7 +310,7 @@ class Stores:
 
     @cached_property
     def router(self) -> Router:
-        from deadletter.aws.router import LambdaRouter
+        from deadletter.aws.functions import LambdaRouter
 
         return self.asks or LambdaRouter(self.clients.functions, self.resources.router_function)
 
