@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, plain
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.rows import readable
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, absent, equals, unchanged
@@ -22,9 +22,6 @@ from deadletter.redrive.journal import (
     PackedPlans,
 )
 from deadletter.redrive.waiting_room import END_OF_TIME
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 _POSITION_BYTES = 2
 

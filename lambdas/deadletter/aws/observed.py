@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import NoteRow, ignore, ours
 from deadletter.aws.rows import Broken, decoded
 from deadletter.aws.table import SORT, Key, stored_number
@@ -13,9 +13,6 @@ from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.observed import Observed, ObservedUnavailable, from_text, to_text
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.routing.decision import Decision
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 
 class DynamoDBObserved:

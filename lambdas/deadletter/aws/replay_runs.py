@@ -11,7 +11,7 @@ from decimal import ROUND_CEILING, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours
 from deadletter.aws.rows import Broken, decoded, whole
 from deadletter.aws.table import (
@@ -45,8 +45,6 @@ from deadletter.replay.run import (
 )
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
     from deadletter.replay.counted import CountedOrigins
 
 LARGEST_ITEM = 1_000

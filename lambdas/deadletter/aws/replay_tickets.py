@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, plain
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.rows import Broken, decoded, whole
 from deadletter.aws.table import SORT, Key, absent, begins, kept, one_of, stored_number
@@ -29,9 +29,6 @@ from deadletter.replay.ticket import (
 )
 from deadletter.routing.router import RouterUnavailable
 from deadletter.routing.selection import CopiesOfRuns
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 
 def ticket_key(pipeline: str, run: str, origin: str, copy: str) -> Key:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.replay_tickets import facts_of, ticket_key
 from deadletter.aws.rows import decoded, whole
@@ -23,8 +23,6 @@ from deadletter.replay.run import bad_run_row
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 
 _IS_NEW = absent(PARTITION)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Conflict, member, ours
 from deadletter.aws.queue import queue_state
 from deadletter.aws.rows import readable
@@ -17,7 +17,6 @@ from deadletter.watch.shared_look import MAPPING_EVERY, TURN, SharedLook
 from deadletter.watch.watch import RuleCheckUnavailable
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 

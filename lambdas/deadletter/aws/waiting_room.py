@@ -13,7 +13,7 @@ from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, plain
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
 from deadletter.aws.errors import (
     AWS_ERRORS,
     Conflict,
@@ -89,7 +89,6 @@ from deadletter.redrive.waiting_room import (
 )
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
     from deadletter.aws.run_letters import ReturningLetters
