@@ -63,19 +63,24 @@ class Asked:
 
 def questions(service: str, method: str, request: Mapping[str, Any]) -> Iterator[Asked]:
     """What IAM is asked about a request that a client makes."""
-    operation = operations(service)[method]
+    action = action_of(service, method)
     if service == "dynamodb":
-        yield from _of_tables(operation, worded(request))
+        yield from _of_tables(action, worded(request))
         return
-    known = KNOWN_AS.get(operation, operation)
-    if service == "sqs":
-        # It knows the batches by the single call.
-        known = known.removesuffix("Batch")
-    action = f"{PREFIXES.get(service, service)}:{known}"
     names = {"s3:prefix": "Prefix", "cloudwatch:namespace": "Namespace"}
     context = {key: [request[name]] for key, name in names.items() if name in request}
     for resource in _resources(service, request):
         yield Asked(action, resource, context)
+
+
+def action_of(service: str, method: str) -> str:
+    """The action, as IAM names it, of a method of a service's client."""
+    operation = operations(service)[method]
+    known = KNOWN_AS.get(operation, operation)
+    if service == "sqs":
+        # It knows the batches by the single call.
+        known = known.removesuffix("Batch")
+    return f"{PREFIXES.get(service, service)}:{known}"
 
 
 def _resources(service: str, request: Mapping[str, Any]) -> list[str]:
@@ -108,8 +113,8 @@ def _resources(service: str, request: Mapping[str, Any]) -> list[str]:
     return ["*"]
 
 
-def _of_tables(operation: str, request: Mapping[str, Any]) -> Iterator[Asked]:
-    action, index = f"dynamodb:{operation}", request.get("IndexName")
+def _of_tables(action: str, request: Mapping[str, Any]) -> Iterator[Asked]:
+    index = request.get("IndexName")
     keys = leading_keys(action, request, _partition_key)
     named = named_attributes(action, request)
     for each, table in dict.fromkeys([*keys, *named]):
