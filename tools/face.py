@@ -68,7 +68,7 @@ def budgets() -> list[Budget]:
         *(
             Budget(f"code lines of {name}", code_lines_of(files_of(name)), most, goal)
             for name, most, goal in (
-                ("aws", 6_955, 4_700),
+                ("aws", 6_948, 4_700),
                 ("aws/wiring", 1_532, 550),
                 ("testing", 3_439, 1_850),
                 ("redrive", 4_539, 3_010),

@@ -33,8 +33,7 @@ from deadletter.aws.consumer_clients import CallLimits
 from deadletter.aws.consumer_function import THROTTLED_PAUSE, LambdaConsumer, LambdaDelivery
 from deadletter.aws.errors import never_left
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.whole_requests import with_deadline
-from deadletter.aws.wire.connections import Connections
+from deadletter.aws.wire.connections import Connections, with_deadline
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Letter

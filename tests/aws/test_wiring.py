@@ -29,16 +29,16 @@ MOST_MODULES = {
     # clients.
     "handlers.first_heartbeat": 17,
     # The rules, the ledger, and what reads replay runs. Not what moves letters.
-    "handlers.route": 65,
+    "handlers.route": 64,
     # The consumer library with failures, ledger and causes, and the dispatcher.
-    "handlers.dispatch": 91,
+    "handlers.dispatch": 90,
     "handlers.circuit": 29,
     # Which letters may be canaries, what moves them, and the health check. Not the redriver.
-    "handlers.probe": 75,
+    "handlers.probe": 74,
     # What people ask of the function beside runs is loaded when it is asked.
-    "handlers.redrive": 91,
+    "handlers.redrive": 90,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge, reconcile.
-    "handlers.replay": 143,
+    "handlers.replay": 142,
     # The sweep's, lost executions of replay runs, news, and the look at what all share.
     "handlers.watch": 103,
 }

@@ -172,7 +172,7 @@ def _functions(config: Config) -> LambdaClient:
 
 def _whole(client: C) -> C:
     # A function whose calls boto3 does not make loads none of it.
-    from deadletter.aws.whole_requests import with_deadline
+    from deadletter.aws.wire.connections import with_deadline
 
     return with_deadline(client)
 
