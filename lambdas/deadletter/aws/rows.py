@@ -1,7 +1,8 @@
 """What a row says, and whose it is: an enemy may write any, and an index shows all of a key.
 
 A decoder raises for a row that is not as we write it. Nothing of that leaves an adapter: `decoded`
-makes it `Broken`, a value with the name of the row.
+makes it `Broken`, a value with the name of the row. Such a row is noted by its name, left as it is,
+and stops nothing else.
 
 Who may write one row of the letters table can give it any attribute that a policy lets it, and so
 put it into any lane or under any cause. Readers rebuild the key from the one partition kind that
@@ -56,6 +57,29 @@ def whole(row: T | Broken, error: Callable[[str], Exception]) -> T:
     if isinstance(row, Broken):
         raise error(row.name)
     return row
+
+
+MOST_BROKEN = 20
+"""Rows that are remembered by name at once; of more, the first ones say enough."""
+
+
+class BadRows:
+    """The names of rows that a process could not read and has not told. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._names: dict[str, None] = {}
+
+    def note(self, name: str) -> None:
+        with self._lock:
+            if len(self._names) < MOST_BROKEN:
+                self._names[name] = None
+
+    def take(self) -> tuple[str, ...]:
+        """The names since the last call, each once."""
+        with self._lock:
+            names, self._names = tuple(self._names), {}
+        return names
 
 
 NO_GROUP = "letter"

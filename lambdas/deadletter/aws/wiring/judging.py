@@ -58,8 +58,8 @@ def router_for(
     pipeline: Pipeline, resources: Resources, clients: Clients | RouterClients, world: World
 ) -> DirectRouter:
     """The router of a pipeline, on the tables of `resources`."""
-    from deadletter.aws.errors import BadRows
     from deadletter.aws.replay_tickets import DynamoDBLiveRuns
+    from deadletter.aws.rows import BadRows
     from deadletter.aws.rules import DynamoDBRules
     from deadletter.aws.wiring.stores import Stores
     from deadletter.routing.direct_router import DirectRouter
