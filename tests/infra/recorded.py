@@ -235,7 +235,7 @@ class Place:
 
 
 def messages_are_posted(place: Place) -> None:
-    """Endpoints that take a message, are busy, gone or unknown, and a message that nobody can."""
+    """Endpoints that take a message, are busy, gone or unknown; and a message that is no JSON."""
     for tenant, status in (("gone", 410), ("busy", 429), ("wrong", 404)):
         place.register(tenant, status)
     for tenant in (*place.statuses, "unknown"):
