@@ -55,14 +55,18 @@ class RedriverFunction(Construct):
         queues.grant_drain(permissions)
         queues.grant_park(permissions, drains=True)
         storage.grant_move_letters(permissions, settings.name)
-        storage.grant_circuits(permissions, settings.name, writes=True)
+        # Where no consumer reports its failures, letters that come back are counted as such, and
+        # can open the circuit.
+        reports = not settings.consumer_library and settings.circuit_key is None
+        storage.grant_circuits(permissions, settings.name, writes=reports)
         storage.grant_bodies(permissions, settings.name, writes=True)
         storage.grant_find_bodies(permissions, settings.name)
         storage.grant_edit_letters(permissions, settings.name)
         grant_invoke(permissions, "Router", function_arn(app, settings.name, "route"))
         # The other shards of a drain are runs of this function, and so is the next one.
         grant_invoke(permissions, "Drain", function_arn(app, settings.name, "redrive"))
-        grant_start_outages(permissions, app, settings.name)
+        if reports:
+            grant_start_outages(permissions, app, settings.name)
         grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=True)
         self.mover = FunctionRole(
             self,

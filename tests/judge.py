@@ -1,10 +1,11 @@
-"""IAM in memory: what the statements of a policy allow of the requests to DynamoDB."""
+"""IAM in memory: what requests ask it for, and what the statements of a policy allow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 from botocore import xform_name
@@ -15,9 +16,10 @@ from deadletter.testing.fakes import client_error
 from sandbox.leading_keys import leading_keys, named_attributes
 from tests.infra.templates import filled
 
-HOME = "arn:aws:dynamodb:eu-west-1:111122223333:table/deadletter"
+ACCOUNT = "eu-west-1:111122223333"
+HOME = f"arn:aws:dynamodb:{ACCOUNT}:table/deadletter"
 
-# (table of `tests.tables`, index) -> the attribute that is its partition key.
+# (table without the app's name, index) -> the attribute that is its partition key.
 PARTITION_KEYS = {
     ("letters", None): "pk",
     ("letters", "lanes"): "lane",
@@ -25,18 +27,29 @@ PARTITION_KEYS = {
     ("circuits", None): "pipeline",
     ("circuits", "troubled"): "troubled",
     ("rules", None): "pipeline",
+    ("audit", None): "pk",
+    ("endpoints", None): "tenant",
 }
 
-OPERATIONS = {
-    xform_name(operation): operation
-    for operation in get_session().get_service_model("dynamodb").operation_names
-}
+PREFIXES = {"stepfunctions": "states"}
+"""What actions begin with, where it is not the name of the client."""
+
+KNOWN_AS = {"Invoke": "InvokeFunction", "ListObjectsV2": "ListBucket", "HeadObject": "GetObject"}
+"""Operations that IAM knows by another name."""
 
 MATCHES = {
     "ForAllValues:StringLike": fnmatchcase,
     "ForAllValues:StringEquals": str.__eq__,
+    "StringLike": fnmatchcase,
     "StringEquals": str.__eq__,
 }
+
+
+@cache
+def operations(service: str) -> Mapping[str, str]:
+    """The operations of a service by the methods of its client."""
+    names = get_session().get_service_model(service).operation_names
+    return {xform_name(operation): operation for operation in names}
 
 
 @dataclass(frozen=True)
@@ -48,10 +61,61 @@ class Asked:
     context: Mapping[str, Sequence[str]]
 
 
-def questions(operation: str, request: Mapping[str, Any]) -> Iterator[Asked]:
-    """What IAM is asked about a request to the tables of `tests.tables`."""
-    action, index = f"dynamodb:{operation}", request.get("IndexName")
-    keys = leading_keys(action, request, lambda table, index: PARTITION_KEYS[table, index])
+def questions(service: str, method: str, request: Mapping[str, Any]) -> Iterator[Asked]:
+    """What IAM is asked about a request that a client makes."""
+    action = action_of(service, method)
+    if service == "dynamodb":
+        yield from _of_tables(action, worded(request))
+        return
+    names = {"s3:prefix": "Prefix", "cloudwatch:namespace": "Namespace"}
+    context = {key: [request[name]] for key, name in names.items() if name in request}
+    for resource in _resources(service, request):
+        yield Asked(action, resource, context)
+
+
+def action_of(service: str, method: str) -> str:
+    """The action, as IAM names it, of a method of a service's client."""
+    operation = operations(service)[method]
+    known = KNOWN_AS.get(operation, operation)
+    if service == "sqs":
+        # It knows the batches by the single call.
+        known = known.removesuffix("Batch")
+    return f"{PREFIXES.get(service, service)}:{known}"
+
+
+def _resources(service: str, request: Mapping[str, Any]) -> list[str]:
+    """The ARNs that a request is about; "*" where IAM knows no resources."""
+    match service, request:
+        case "sqs", {"QueueUrl": url}:
+            return [f"arn:aws:sqs:{ACCOUNT}:{url.rpartition('/')[2]}"]
+        case "s3", {"Bucket": bucket}:
+            return ["/".join(["arn:aws:s3:::" + bucket, *filter(None, [request.get("Key")])])]
+        case "lambda", {"UUID": mapping}:
+            return [f"arn:aws:lambda:{ACCOUNT}:event-source-mapping:{mapping}"]
+        case "lambda", {"FunctionName": name, "Payload": _}:
+            return [f"arn:aws:lambda:{ACCOUNT}:function:{name.rpartition(':')[2]}"]
+        case "lambda", {"Resource": arn}:
+            return [arn]
+        case "stepfunctions", {"stateMachineArn": arn}:
+            return [arn]
+        case "stepfunctions", {"taskToken": arn}:
+            # In memory the token of a task is the ARN of its machine.
+            return [arn]
+        case "events", {"Entries": entries}:
+            buses = {entry.get("EventBusName", "default") for entry in entries}
+            return [f"arn:aws:events:{ACCOUNT}:event-bus/{bus}" for bus in buses]
+        case "secretsmanager", {"SecretId": name}:
+            return [f"arn:aws:secretsmanager:{ACCOUNT}:secret:{name}"]
+        case "ssm", {"Path": path}:
+            return [f"arn:aws:ssm:{ACCOUNT}:parameter{path}"]
+        case "ssm", {"Names": names}:
+            return [f"arn:aws:ssm:{ACCOUNT}:parameter{name}" for name in names]
+    return ["*"]
+
+
+def _of_tables(action: str, request: Mapping[str, Any]) -> Iterator[Asked]:
+    index = request.get("IndexName")
+    keys = leading_keys(action, request, _partition_key)
     named = named_attributes(action, request)
     for each, table in dict.fromkeys([*keys, *named]):
         names = named.get((each, table), [])
@@ -61,7 +125,16 @@ def questions(operation: str, request: Mapping[str, Any]) -> Iterator[Asked]:
             "dynamodb:Attributes": names,
             "dynamodb:Select": ["SPECIFIC_ATTRIBUTES"] if names and reads else [],
         }
-        yield Asked(each, f"{HOME}-{table}{f'/index/{index}' if index else ''}", context)
+        yield Asked(each, f"{HOME}-{_bare(table)}{f'/index/{index}' if index else ''}", context)
+
+
+def _partition_key(table: str, index: str | None) -> str:
+    return PARTITION_KEYS[_bare(table), index]
+
+
+def _bare(table: str) -> str:
+    """The name of a table without that of its app."""
+    return table.removeprefix("deadletter-")
 
 
 def holds(condition: Mapping[str, Mapping[str, Any]], context: Mapping[str, Any]) -> bool:
@@ -100,14 +173,15 @@ class Judged:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)
-        if name not in OPERATIONS:
+        if name not in operations("dynamodb"):
             return method
 
         def call(**request: Any) -> Any:
-            for asked in questions(OPERATIONS[name], worded(request)):
+            for asked in questions("dynamodb", name, request):
                 if not allows(self._statements, asked):
                     said = f"no policy allows {asked.action} on {asked.resource}: {asked.context}"
-                    raise client_error(OPERATIONS[name], "AccessDeniedException", said)
+                    operation = operations("dynamodb")[name]
+                    raise client_error(operation, "AccessDeniedException", said)
             return method(**request)
 
         return call

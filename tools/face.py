@@ -68,8 +68,8 @@ def budgets() -> list[Budget]:
         *(
             Budget(f"code lines of {name}", code_lines_of(files_of(name)), most, goal)
             for name, most, goal in (
-                ("aws", 6_998, 4_700),
-                ("aws/wiring", 1_526, 550),
+                ("aws", 6_970, 4_700),
+                ("aws/wiring", 1_510, 550),
                 ("testing", 3_439, 1_850),
                 ("redrive", 4_524, 3_010),
                 ("replay", 4_956, 2_440),

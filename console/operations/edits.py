@@ -192,7 +192,7 @@ def _checked(
     session: Session, pipeline: DeployedPipeline, after: Letter, stamp: Stamp, accept: bool
 ) -> Pick:
     """What the router says of an edited letter; EditRefused if a run could not send it."""
-    from deadletter.aws.router import LambdaRouter
+    from deadletter.aws.functions import LambdaRouter
     from deadletter.routing.router import Question
     from deadletter.routing.selection import Selection
 

@@ -314,7 +314,7 @@ class _Asked:
         progress: Progress,
         see: See | None = None,
     ) -> None:
-        from deadletter.aws.router import LambdaRouter
+        from deadletter.aws.functions import LambdaRouter
 
         self._router = LambdaRouter(session.aws.lambda_, pipeline.router_function)
         self._release = source.is_release

@@ -327,8 +327,8 @@ class _PipelineReads:
         self, start: Start, session: Session, app: App, pipeline: DeployedPipeline
     ) -> None:
         from deadletter.aws.cause_entries import DynamoDBCauseEntries
-        from deadletter.aws.errors import BadRows
         from deadletter.aws.lease import read_last_run
+        from deadletter.aws.rows import BadRows
         from deadletter.aws.waiting_room import DynamoDBLanes
 
         self._app, self._pipeline, self._now = app, pipeline, session.now

@@ -13,7 +13,6 @@ import pytest
 from botocore.client import BaseClient
 
 from deadletter.aws import clients as made
-from deadletter.aws import sdk
 from deadletter.aws.wire.thin_client import ThinClient
 from deadletter.aws.wiring.world import why_boto3
 from handlers.init import by_boto3
@@ -48,7 +47,7 @@ def _without_types(tree: ast.Module) -> ast.Module:
 @pytest.fixture(autouse=True)
 def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process that has made no client, and has said nothing."""
-    caches = (made.clients, made.router_clients, made._say_boto3, sdk.session)
+    caches = (made.clients, made.router_clients, made._say_boto3, made.session)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     for each in caches:
         each.cache_clear()
@@ -90,7 +89,7 @@ def test_the_hot_calls_are_the_thin_clients_where_nothing_speaks_against_it(
 @pytest.fixture
 def client() -> Any:
     """A client of boto3, which needs some of the names itself when it is made."""
-    sdk.session().get_credentials()
+    made.session().get_credentials()
     return made._sqs(made.SENDING.config())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.router import LambdaRouter
+from deadletter.aws.functions import LambdaRouter
 from deadletter.contract import Reason
 from deadletter.failure.failure import Category
 from deadletter.failure.ledger import LedgerRow

@@ -29,13 +29,11 @@ from botocore.exceptions import (
 )
 
 from deadletter.aws import clients as made
-from deadletter.aws import sdk
 from deadletter.aws.consumer_clients import CallLimits
 from deadletter.aws.consumer_function import THROTTLED_PAUSE, LambdaConsumer, LambdaDelivery
 from deadletter.aws.errors import never_left
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.whole_requests import with_deadline
-from deadletter.aws.wire.connections import Connections
+from deadletter.aws.wire.connections import Connections, with_deadline
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Letter
@@ -159,10 +157,10 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    sdk.session.cache_clear()
+    made.session.cache_clear()
     made.ca_bundle.cache_clear()
     yield monkeypatch
-    sdk.session.cache_clear()
+    made.session.cache_clear()
     made.ca_bundle.cache_clear()
 
 

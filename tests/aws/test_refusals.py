@@ -18,15 +18,14 @@ from deadletter.aws.consumer_function import LambdaConsumer, LambdaDelivery
 from deadletter.aws.errors import refusal
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.aws.executions import StepFunctionsExecutions
+from deadletter.aws.functions import LambdaRouter, LambdaRunStarter
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.metrics import CloudWatchHeartbeats
 from deadletter.aws.objects import S3RunObjects
 from deadletter.aws.queue import SqsQueue, queue_state
-from deadletter.aws.router import LambdaRouter
 from deadletter.aws.rules import DynamoDBRules
-from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.state import CircuitPolicy, CircuitsUnavailable
 from deadletter.circuit.transitions import CanaryVerdict

@@ -237,7 +237,7 @@ def size_of(item: dict[str, Any]) -> int:
 
 def test_a_malformed_item_is_no_run(runs: DynamoDBReplayRuns, dynamodb: Any) -> None:
     dynamodb.put_item(TableName=LETTERS, Item={**KEY, **stored({"state": "SLEEPING"})})
-    with pytest.raises(BadRun, match=f"a row cannot be read: orders#runs {RUN.id}"):
+    with pytest.raises(BadRun, match=f"a row cannot be read: {LETTERS} orders#runs {RUN.id}"):
         runs.read(RUN.id)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import boto3
 import pytest
 
-from deadletter.aws import sdk
-from deadletter.aws.clients import _CONFIG
+from deadletter.aws.clients import _CONFIG, client_of, session
 
 SERVICES = ("sqs", "dynamodb", "s3", "lambda", "stepfunctions")
 NEVER_LOADED = ("boto3", "s3transfer", "multiprocessing", "jsonschema", "moto", "asyncio")
@@ -98,13 +97,13 @@ def test_clients_have_the_endpoints_and_the_calls_of_boto3s(
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", region)
     monkeypatch.setenv("AWS_USE_FIPS_ENDPOINT", fips)
-    sdk.session.cache_clear()
-    session = boto3.Session()
+    session.cache_clear()
+    their_session = boto3.Session()
     for service in SERVICES:
-        ours = sdk.client(service, config=_CONFIG.config())
-        make: Any = session.client
+        ours = client_of(service, config=_CONFIG.config())
+        make: Any = their_session.client
         theirs = make(service, config=_CONFIG.config())
         assert ours.meta.endpoint_url == theirs.meta.endpoint_url
         assert ours.meta.region_name == theirs.meta.region_name
         assert ours.meta.method_to_api_mapping == theirs.meta.method_to_api_mapping
-    sdk.session.cache_clear()
+    session.cache_clear()

@@ -15,9 +15,9 @@ from botocore.stub import Stubber
 
 from deadletter.aws.clients import WatchClients
 from deadletter.aws.events import EventBus
+from deadletter.aws.functions import start_rescue
 from deadletter.aws.metrics import oldest_message
 from deadletter.aws.queue import queue_state
-from deadletter.aws.run_start import start_rescue
 from deadletter.aws.shared_look import why_edits_are_late
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_store import DynamoDBWatchStore

@@ -42,7 +42,9 @@ FIGURES = (
         rf"\b({'|'.join(NUMBERS)}) alarms (?:of )?a(?: pipeline)?\b",
         lambda: NUMBERS[len(PIPELINE_ALARMS)],
     ),
-    Figure("messages of a FIFO group", r"at most (\w+) messages of a (?:FIFO )?group", lambda: "ten"),
+    Figure(
+        "messages of a FIFO group", r"at most (\w+) messages of a (?:FIFO )?group", lambda: "ten"
+    ),
 )
 
 

@@ -27,79 +27,9 @@ HERE = Path(__file__).parent
 # Seconds since a run ended well: longer than any setting of RedriveStalled.
 LONG_AGO = 900.0
 
-# Granted to a function, and never asked of the emulator, with the reason.
-_MAPPING = "its event source mapping does it, which the emulator does not ask"
-_SMALL = "canaries are small here: none lies in the bucket"
-NOT_SEEN: dict[str, dict[str, str]] = {
-    "redrive": {
-        "states:StartExecution": "no letter that comes back opens a circuit here",
-        "s3:ListBucket": "bodies are looked through in one minute of the day",
-    },
-    "watch": {
-        "dynamodb:PutItem": "no replay run loses its item here",
-    },
-    "replay": {
-        "states:StartExecution": "no run has so many rounds that another execution goes on",
-        "states:SendTaskSuccess": "nobody decides before the approval is asked for",
-    },
-    "route": {},
-    "consumer": {
-        "sqs:ReceiveMessage": _MAPPING,
-        "sqs:DeleteMessage": _MAPPING,
-    },
-    "circuit": {},
-    "probe": {
-        "s3:GetObject": _SMALL,
-        "s3:PutObject": _SMALL,
-        "s3:DeleteObject": _SMALL,
-    },
-    "check-rules": {
-        "dynamodb:DescribeStream": _MAPPING,
-        "dynamodb:GetRecords": _MAPPING,
-        "dynamodb:GetShardIterator": _MAPPING,
-        "dynamodb:ListStreams": _MAPPING,
-        # To the queue of failures.
-        "sqs:SendMessage": _MAPPING,
-    },
-    "first-heartbeat": {},
-}
-
 # Roles whose calls the emulator does not ask about.
 NOT_COMPARED = {
     "starter": "the emulator does not ask what a schedule or an execution may",
-}
-
-# What depends on which of two comes first, and is seen in most sessions.
-_PAUSED = "the watch looks after a pause only where it comes before the execution"
-SOMETIMES: Mapping[str, Mapping[str, str]] = {
-    "watch": {
-        "lambda:GetEventSourceMapping": _PAUSED,
-        "lambda:UpdateEventSourceMapping": _PAUSED,
-        "lambda:ListTags": _PAUSED,
-        "lambda:TagResource": _PAUSED,
-        "lambda:UntagResource": _PAUSED,
-    },
-    "consumer": {"states:StartExecution": "the watch may start the execution of an outage before"},
-    "replay": {
-        "sqs:ChangeMessageVisibility": "only a letter that stays in its queue is released",
-        "dynamodb:DeleteItem": "the items of letters leave in batches, or one by one",
-        "dynamodb:BatchWriteItem": "the items of letters leave in batches, or one by one",
-        "s3:DeleteObject": "no letter of the demo is large",
-    },
-    "probe": {
-        "sqs:ChangeMessageVisibility": "only a canary that failed or was passed over is released",
-        "dynamodb:PutItem": "only a canary from the DLQ is put on record",
-        "dynamodb:DeleteItem": "only a canary from the DLQ is put on record",
-        "dynamodb:BatchWriteItem": "only a canary of the waiting room leaves it",
-    },
-}
-
-# What the emulator does for a function without asking whether it may.
-UNASKED = {
-    "logs:CreateLogStream": "the emulator writes a function's log itself",
-    "logs:PutLogEvents": "the emulator writes a function's log itself",
-    "xray:PutTraceSegments": "the emulator has no X-Ray",
-    "xray:PutTelemetryRecords": "the emulator has no X-Ray",
 }
 
 
@@ -181,10 +111,10 @@ def used(sandbox: Sandbox, function: str) -> set[str]:
 
 
 def test_no_function_asks_for_more_than_it_is_granted(sandbox: Sandbox) -> None:
-    assert NOT_SEEN.keys() | NOT_COMPARED.keys() == GRANTED.keys()
+    """That each permission is used is shown by day: see `tests/infra/test_recorded_calls.py`."""
     more = {
         function: sorted(used(sandbox, function) - set().union(*GRANTED[function].values()))
-        for function in NOT_SEEN
+        for function in GRANTED.keys() - NOT_COMPARED.keys()
     }
     assert {function: actions for function, actions in more.items() if actions} == {}
     denied = [
@@ -193,22 +123,6 @@ def test_no_function_asks_for_more_than_it_is_granted(sandbox: Sandbox) -> None:
         if not call.allowed and call.caller.startswith("deadletter")
     ]
     assert denied == []
-
-
-@pytest.mark.parametrize("function", NOT_SEEN)
-def test_every_action_that_is_granted_is_used(
-    sandbox: Sandbox, request: pytest.FixtureRequest, function: str
-) -> None:
-    if not whole_session(request):
-        pytest.skip("only the whole session uses everything")
-    granted = set().union(*GRANTED[function].values())
-    sometimes = SOMETIMES.get(function, {}).keys()
-    unasked = UNASKED.keys() | NOT_SEEN[function].keys() | sometimes
-    seen = used(sandbox, function)
-    assert granted - unasked - seen == set(), "granted, and not used by any test"
-    excused = NOT_SEEN[function].keys() | sometimes
-    assert excused - granted == set(), "a reason for what is not granted"
-    assert NOT_SEEN[function].keys() & seen == set(), "a reason for what has been seen after all"
 
 
 def test_the_routers_policy_with_the_partition_of_another_pipeline_is_refused(

@@ -15,11 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore import xform_name
-from botocore.session import get_session
 
 from deadletter.aws.clients import ConsumerClients
-from deadletter.aws.dynamodb import worded
 from deadletter.aws.queue import SqsMessages
 from deadletter.aws.registration import NotRegistered, look_up
 from deadletter.aws.wiring import consuming as wiring
@@ -33,14 +30,13 @@ from deadletter.settings.resources import Resources
 from deadletter.testing import Letterbox
 from infra import layer
 from infra.files import LIBRARY
-from sandbox.leading_keys import leading_keys, named_attributes
 from tests.e2e.stranger import PIPELINE, documented_template
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Synthesis, filled
 from tests.infra.test_permissions import THEIR_CONSUMER, listed, managed, noun
-from tests.judge import holds
+from tests.judge import ACCOUNT, HOME, action_of, holds, operations, questions
 
-MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-circuit-breaker"
+MACHINE = f"arn:aws:states:{ACCOUNT}:stateMachine:deadletter-theirs-circuit-breaker"
 
 # Calls in the modules that the library loads, which it never makes itself.
 NOT_THE_LIBRARYS = {
@@ -54,8 +50,6 @@ NOT_THE_LIBRARYS = {
     "states:SendTaskSuccess": "of the executions' adapter: for replay runs that wait for a person",
 }
 
-PARTITIONS = {"letters": "pk", "circuits": "pipeline"}
-
 
 @dataclass(frozen=True)
 class Call:
@@ -67,27 +61,23 @@ class Call:
     attributes: tuple[str, ...] = ()
 
 
-def actions() -> dict[str, str]:
-    """The action of each method of a client, by the method's name."""
-    session, named = get_session(), {}
-    for service, prefix in (
-        *(("sqs", "sqs"), ("dynamodb", "dynamodb"), ("ssm", "ssm")),
-        ("stepfunctions", "states"),
-    ):
-        for operation in session.get_service_model(service).operation_names:
-            # IAM knows the batches of SQS by the single call.
-            known = operation.removesuffix("Batch") if service == "sqs" else operation
-            named[xform_name(operation)] = f"{prefix}:{known}"
-    return named
+ACTIONS = {
+    method: action_of(service, method)
+    for service in ("sqs", "dynamodb", "ssm", "stepfunctions")
+    for method in operations(service)
+}
+"""The action of each method of a client."""
 
 
-ACTIONS = actions()
+OF_ROWS = ("LeadingKeys", "Attributes")
+"""What a request to a table names there."""
 
 
 class Recording:
     """A client that notes each call, and hands it on."""
 
-    def __init__(self, client: Any, calls: set[Call]) -> None:
+    def __init__(self, service: str, client: Any, calls: set[Call]) -> None:
+        self._service = service
         self._client = client
         self._calls = calls
 
@@ -97,28 +87,12 @@ class Recording:
             return method
 
         def call(**request: Any) -> Any:
-            self._calls |= set(asked(ACTIONS[name], request))
+            for asked in questions(self._service, name, request):
+                said = (asked.context.get(f"dynamodb:{key}", ()) for key in OF_ROWS)
+                self._calls.add(Call(asked.action, asked.resource, *map(tuple, said)))
             return method(**request)
 
         return call
-
-
-def asked(action: str, request: dict[str, Any]) -> Iterator[Call]:
-    """What IAM is asked about a request."""
-    if action.startswith("dynamodb:"):
-        request = worded(request)
-        keys = leading_keys(action, request, lambda table, _: PARTITIONS[table])
-        assert keys, f"{action} names no partition"
-        named = named_attributes(action, request)
-        for (each, table), partitions in keys.items():
-            yield Call(each, table, tuple(partitions), tuple(named.get((each, table), ())))
-    elif action.startswith("sqs:"):
-        yield Call(action, request["QueueUrl"].rpartition("-")[2])
-    elif action.startswith("ssm:"):
-        for name in request["Names"]:
-            yield Call(action, name)
-    else:
-        yield Call(action, request["stateMachineArn"])
 
 
 class Machine:
@@ -142,11 +116,11 @@ class RecordedBox(Letterbox):
     calls: set[Call] = field(default_factory=set)
 
     def _consumer(self) -> Consumer:
-        sqs = Recording(self.sqs.as_sender("AROATHEIRS:function"), self.calls)
+        sqs = Recording("sqs", self.sqs.as_sender("AROATHEIRS:function"), self.calls)
         clients: Any = ConsumerClients(
             sqs=sqs,  # type: ignore[arg-type]  # a fake
             sending=sqs,  # type: ignore[arg-type]  # a fake
-            dynamodb=Recording(self.dynamodb, self.calls),  # type: ignore[arg-type]  # a fake
+            dynamodb=Recording("dynamodb", self.dynamodb, self.calls),  # type: ignore[arg-type]  # a fake
         )
         resources = Resources(
             main_url=self.main,
@@ -188,9 +162,11 @@ SETTINGS = Pipeline(
 def calls(monkeypatch: pytest.MonkeyPatch) -> set[Call]:
     """Everything that the library calls while all that may become of a message becomes of one."""
     calls: set[Call] = set()
-    monkeypatch.setattr(wiring, "brief_stepfunctions", lambda: Recording(Machine(), calls))
+    monkeypatch.setattr(
+        wiring, "brief_stepfunctions", lambda: Recording("stepfunctions", Machine(), calls)
+    )
     with pytest.raises(NotRegistered):
-        look_up(Recording(NoParameters(), calls), "deadletter", "theirs")  # type: ignore[arg-type]  # a fake
+        look_up(Recording("ssm", NoParameters(), calls), "deadletter", "theirs")  # type: ignore[arg-type]  # a fake
     for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None)):
         box = RecordedBox(settings, calls=calls)
         monkeypatch.setattr(runtime, "current_runtime", lambda box=box: box.runtime)
@@ -234,7 +210,7 @@ def live_through_everything(box: RecordedBox) -> None:
 def poll_once(box: RecordedBox) -> None:
     """What a poller in a container does with the main queue itself."""
     box.send({"orderId": 6})
-    client: Any = Recording(box.sqs, box.calls)
+    client: Any = Recording("sqs", box.sqs, box.calls)
     queue = SqsMessages(client, client, box.main, "arn:aws:sqs:eu-west-1:111122223333:main")
     handles = [record["receiptHandle"] for record in queue.receive(10, hidden=30, wait=0)]
     assert handles
@@ -246,13 +222,14 @@ def statements_for(app: Synthesis) -> list[dict[str, Any]]:
     return managed(app)["theirs-consumer"]
 
 
+# What is asked for in memory, and what it is in the table of permissions.
 RESOURCES = {
-    "main": "arn:aws:sqs:eu-west-1:111122223333:their-main",
-    "parking": "queue theirs-parking",
-    "letters": "table Letters",
-    "circuits": "table Circuits",
-    "/deadletter/app": "parameters app",
-    "/deadletter/pipelines/theirs": "parameters pipelines/theirs",
+    f"arn:aws:sqs:{ACCOUNT}:theirs-main": f"arn:aws:sqs:{ACCOUNT}:their-main",
+    f"arn:aws:sqs:{ACCOUNT}:theirs-parking": "queue theirs-parking",
+    f"{HOME}-letters": "table Letters",
+    f"{HOME}-circuits": "table Circuits",
+    f"arn:aws:ssm:{ACCOUNT}:parameter/deadletter/app": "parameters app",
+    f"arn:aws:ssm:{ACCOUNT}:parameter/deadletter/pipelines/theirs": "parameters pipelines/theirs",
     MACHINE: MACHINE,
 }
 
@@ -273,7 +250,9 @@ def test_every_call_of_the_library_is_allowed(app: Synthesis, calls: set[Call]) 
 
 
 def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> None:
-    allowed = Call("dynamodb:UpdateItem", "letters", ("theirs#ledger#x",), ("pk", "sk", "tried"))
+    allowed = Call(
+        "dynamodb:UpdateItem", f"{HOME}-letters", ("theirs#ledger#x",), ("pk", "sk", "tried")
+    )
     statements = statements_for(app)
     assert any(allows(statement, allowed) for statement in statements)
     for partitions in (("orders#ledger#x",), ("theirs#ledger#x", "theirs#journal")):
@@ -287,7 +266,7 @@ def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> Non
 def test_a_row_of_the_library_has_no_attribute_that_others_believe(
     app: Synthesis, action: str, partition: str, attribute: str
 ) -> None:
-    call = Call(action, "letters", (partition,), ("pk", "sk", attribute))
+    call = Call(action, f"{HOME}-letters", (partition,), ("pk", "sk", attribute))
     assert not any(allows(statement, call) for statement in statements_for(app))
 
 

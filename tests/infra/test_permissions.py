@@ -987,6 +987,16 @@ def test_without_a_consumer_function_no_role_may_change_a_mapping_or_invoke_a_co
     assert set(probe) == {"Circuits", "Events", "Logs", "Traces"}
 
 
+@pytest.mark.parametrize(("pipeline", "counts"), [("orders", False), ("theirs", True)])
+def test_a_redriver_may_open_a_circuit_only_where_no_consumer_reports_failures(
+    app: Synthesis, pipeline: str, counts: bool
+) -> None:
+    stack = app[f"Deadletter-{pipeline.title()}"]
+    said = functions_statements(stack, f"deadletter-{pipeline}-redrive")
+    assert ("Outages" in said) is counts
+    assert ("dynamodb:UpdateItem" in listed(said["Circuits"]["Action"])) is counts
+
+
 def test_where_no_function_consumes_and_the_ledger_is_written_the_probe_sends_a_letter_itself(
     sandboxed: Synthesis,
 ) -> None:

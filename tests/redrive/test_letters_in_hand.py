@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.aws.router import LambdaRouter
+from deadletter.aws.functions import LambdaRouter
 from deadletter.message.letter import Letter, to_json
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive import receiving

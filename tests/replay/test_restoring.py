@@ -406,7 +406,7 @@ def test_a_ticket_that_cannot_be_read_costs_its_own_letter_only() -> None:
     assert (after.state, after.counts["RESTORED"]) == (RunState.DONE, 4)
     assert one.origin not in {r.stamp.origin for r in in_parking_lot(stage) if r.stamp}
     assert copies(stage, run.id) == [discarded_name(one.copy)]
-    assert noted == [f"a row cannot be read: {row}"]
+    assert noted == [f"a row cannot be read: {LETTERS} {row}"]
 
 
 def test_a_run_that_cannot_be_read_costs_those_letters_only_that_have_no_ticket() -> None:
@@ -420,7 +420,7 @@ def test_a_run_that_cannot_be_read_costs_those_letters_only_that_have_no_ticket(
     after = execute(stage, RESTORES, noted.append)
     assert (after.state, after.counts["RESTORED"]) == (RunState.DONE, 15)
     assert copies(stage, run.id) == [discarded_name(one.copy)]
-    assert noted == [f"a row cannot be read: {row}"]
+    assert noted == [f"a row cannot be read: {LETTERS} {row}"]
 
 
 @pytest.mark.parametrize("part", ["run", "runs"])

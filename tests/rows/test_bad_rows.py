@@ -19,8 +19,8 @@ from botocore.exceptions import ClientError
 
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.collisions import DynamoDBCollisions
-from deadletter.aws.errors import BadRows
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.rows import BadRows
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.contract import Partition

@@ -15,7 +15,7 @@ import pytest
 from aws_lambda_powertools.utilities.circuit_breaker import CircuitBreakerConfig
 from botocore.exceptions import NoRegionError
 
-from deadletter.aws import clients, sdk
+from deadletter.aws import clients
 from tests.scenario_bench import __main__ as command
 from tests.scenario_bench import page
 from tests.scenario_bench.catalogue import BY_NAME, SCENARIOS
@@ -390,7 +390,7 @@ def test_the_product_asks_no_region_and_makes_no_client(monkeypatch: pytest.Monk
         made.append(service)
         raise NoRegionError
 
-    monkeypatch.setattr(sdk, "client", refuse)
+    monkeypatch.setattr(clients, "client_of", refuse)
     monkeypatch.setattr(boto3, "client", refuse)
     # Of a queue that is full for an hour the watch asks CloudWatch.
     spells = (Spell(begins=30, ends=4_500),)

@@ -46,6 +46,7 @@ BEGIN = (START + 3_650 * DAY) // MINUTE * MINUTE
 # CloudWatch takes embedded metrics of two hours to come.
 FURTHEST_STAMP = 2 * HOUR
 
+PLACE = f"{PSEUDO['AWS::Region']}:{PSEUDO['AWS::AccountId']}"
 RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 MINUTES = {"minute": 1, "hour": 60, "day": 1_440}
 MACHINE = Path(__file__).parents[2] / "statemachines" / "circuit_breaker.asl.json"
@@ -318,7 +319,7 @@ class Account:
                 self.invoke(function, waiting)
         return answer
 
-    def invoke(self, name: str, event: Mapping[str, Any]) -> Any:
+    def invoke(self, name: str, event: Mapping[str, Any], client_context: Any = None) -> Any:
         """Run a function to its end, and publish what Lambda and the function itself count."""
         function = self.functions[name]
         self.invocations[name] += 1
@@ -330,7 +331,7 @@ class Account:
             function_name=name,
             aws_request_id=self.new_id(),
             invoked_function_arn=f"arn:aws:lambda:::function:{name}",
-            client_context=None,
+            client_context=client_context,
             memory_limit_in_mb=256,
             remaining=lambda: began + function.timeout - self.clock(),
         )
@@ -478,7 +479,7 @@ class _Lambda:
             name,
             (lambda event, _context: self._account.canary(event))
             if name not in self._account.functions
-            else lambda event, _context: self._account.invoke(name, event),
+            else lambda event, context: self._account.invoke(name, event, context.client_context),
         )
         return lambda_.invoke(**{**arguments, "FunctionName": name})
 
@@ -490,11 +491,11 @@ class _Lambda:
         return {"EventSourceMappings": [checker]}
 
     def get_event_source_mapping(self, **arguments: str) -> dict[str, Any]:
-        enabled = self._account.mapping_enabled
+        enabled, uuid = self._account.mapping_enabled, arguments["UUID"]
         return {
-            "UUID": arguments["UUID"],
+            "UUID": uuid,
             "State": "Enabled" if enabled else "Disabled",
-            "EventSourceMappingArn": f"arn:aws:lambda:::event-source-mapping:{arguments['UUID']}",
+            "EventSourceMappingArn": f"arn:aws:lambda:{PLACE}:event-source-mapping:{uuid}",
             "LastModified": datetime.fromtimestamp(self._account.mapping_changed_at, UTC),
         }
 
@@ -608,9 +609,9 @@ class Client:
         if not callable(attribute):
             return attribute
 
-        def call(**arguments: Any) -> Any:
+        def call(*names: str, **arguments: Any) -> Any:
             account.refuse(function.name, self._service, operation, arguments)
-            return attribute(**arguments)
+            return attribute(*names, **arguments)
 
         return call
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import boto3
 import pytest
 
 from deadletter.aws import clients as aws_clients
-from deadletter.aws import consumer_clients, sdk
+from deadletter.aws import consumer_clients
 from deadletter.aws.wiring import world
 from tests.infra.conftest import Synthesize, synthesize
 from tests.infra.templates import Synthesis
@@ -103,14 +104,21 @@ def redrive_policy(arn: str, receives: int) -> str:
 
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every function of a scenario finds its clients in the account."""
+    with clients_in_memory(monkeypatch):
+        yield
+
+
+@contextmanager
+def clients_in_memory(patch: pytest.MonkeyPatch) -> Iterator[None]:
     """The clients of boto3 are those of the account in memory, and no call is parallel."""
 
     def client(service: str, **_options: object) -> Client:
         return Client(service)
 
-    monkeypatch.setattr(sdk, "client", client)
-    monkeypatch.setattr(boto3, "client", client)
-    monkeypatch.setattr(world.CallingThreads, "__call__", _in_turn)
+    patch.setattr(aws_clients, "client_of", client)
+    patch.setattr(boto3, "client", client)
+    patch.setattr(world.CallingThreads, "__call__", _in_turn)
     _forget_clients()
     yield
     _forget_clients()

@@ -87,7 +87,7 @@ class Stage:
         """These messages are received until they are in the DLQ."""
         url = main or self.main
         while any(message.message_id in ids for message in self.held(url)):
-            self._receive(url, visibility=0)
+            self.receive(url, visibility=0)
 
     def put(self, url: str, number: int = 1, body: str = "{}") -> list[str]:
         """Send messages right into a queue."""
@@ -95,7 +95,7 @@ class Stage:
 
     def work(self, succeeds: Callable[[str], bool] = lambda _body: True) -> None:
         """The consumer takes everything that is visible, once."""
-        while messages := self._receive(self.main):
+        while messages := self.receive(self.main):
             for message in messages:
                 if succeeds(message["Body"]):
                     self.consumer_sqs.delete_message(
@@ -115,7 +115,7 @@ class Stage:
             handle=lambda delivery: handle(delivery.letter.body),
             count_metric=lambda *_: None,
         )
-        while messages := self._receive(self.main):
+        while messages := self.receive(self.main):
             records = [
                 to_event(
                     from_api(message),
@@ -129,7 +129,7 @@ class Stage:
                 if result.acknowledged:
                     sqs.delete_message(QueueUrl=self.main, ReceiptHandle=message["ReceiptHandle"])
 
-    def _receive(self, url: str, visibility: int | None = None) -> list[dict[str, Any]]:
+    def receive(self, url: str, visibility: int | None = None) -> list[dict[str, Any]]:
         options = {} if visibility is None else {"VisibilityTimeout": visibility}
         answer = self.consumer_sqs.receive_message(
             QueueUrl=url,
@@ -149,7 +149,7 @@ class Stage:
 
     def delete_all(self, url: str) -> None:
         """A person deletes every visible message of a queue."""
-        while messages := self._receive(url):
+        while messages := self.receive(url):
             for message in messages:
                 self.consumer_sqs.delete_message(
                     QueueUrl=url, ReceiptHandle=message["ReceiptHandle"]

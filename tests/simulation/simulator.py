@@ -137,7 +137,7 @@ def configured() -> Mapping[str, Configured]:
         tries = settings.retries["total_max_attempts"]
         return Configured(service, Patience(settings.connect_timeout, settings.read_timeout, tries))
 
-    with patch.object(production_clients.sdk, "client", client):
+    with patch.object(production_clients, "client_of", client):
         clients = production_clients.clients.__wrapped__()
         made = {field.name: getattr(clients, field.name) for field in fields(Clients)}
         # Some are only made when they are asked for something.

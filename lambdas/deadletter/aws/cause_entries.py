@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import ours
-from deadletter.aws.own_rows import FAILURES, ForeignRows, failing_origin, key_of_row
+from deadletter.aws.rows import FAILURES, ForeignRows, failing_origin, key_of_row
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, above, begins, equals
 from deadletter.contract import CAUSES, Partition, cause_partition
 from deadletter.failure.cause_index import CauseEntry, entry_from_item, shard_of
 from deadletter.failure.ledger import LedgerUnavailable, row_from_item
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import Condition, absent, equals
 from deadletter.contract import CAUSES_ROW, CIRCUITS, DAY
@@ -26,9 +26,6 @@ from deadletter.failure.causes import (
     Stretch,
     bucket_of,
 )
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 TOTAL = "n_"
 """Prefix of the counters of outcomes. Each bucket has its own attribute, so that a process that

@@ -7,7 +7,7 @@ from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import NoteRow, ignore, ours, row_name
 from deadletter.aws.table import Key, stored_number
 from deadletter.circuit.state import (
@@ -24,8 +24,6 @@ from deadletter.circuit.state import (
 from deadletter.contract import CAUSES_ROW, CIRCUITS, COLLISIONS_ROW, TROUBLED
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
     from deadletter.pace.kinds import KindCount, SickKinds
     from deadletter.pace.pace import CallCount, CallPace
 

@@ -8,7 +8,6 @@ from functools import cache
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from deadletter.aws import sdk
 from deadletter.aws.consumer_clients import BRIEF, SENDING, CallLimits, brisk
 
 # The same names in one place for our own functions.
@@ -19,7 +18,10 @@ from deadletter.aws.consumer_clients import polling as polling
 from deadletter.aws.consumer_clients import ssm as ssm
 
 if TYPE_CHECKING:
+    # It has the types of the services' clients.
+    from boto3 import client as client_of
     from botocore.config import Config
+    from botocore.session import Session
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
@@ -30,7 +32,26 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
     from mypy_boto3_stepfunctions import SFNClient
 
+else:
+
+    def client_of(service: str, *, config: Any) -> Any:
+        """A client of a service; botocore finds credentials and region as boto3 does."""
+        return session().create_client(service, config=config)
+
+
 C = TypeVar("C")
+
+
+@cache
+def session() -> Session:
+    """The session of this process. The first one loads botocore, which takes 0.2 s.
+
+    Of botocore alone: boto3 would bring resources and s3transfer.
+    """
+    from botocore.session import get_session
+
+    return get_session()
+
 
 # A call that hangs keeps letters locked: give up early, retry, and leave the rest to the next
 # run.
@@ -133,25 +154,25 @@ class _S3AtFirstCall:
     def __getattr__(self, name: str) -> Any:
         # A session makes one client at a time.
         with self._lock:
-            self._client = self._client or sdk.client("s3", config=_BODIES.config())
+            self._client = self._client or client_of("s3", config=_BODIES.config())
         return getattr(self._client, name)
 
 
 def _sqs(config: Config) -> SQSClient:
-    return _whole(sdk.client("sqs", config=config))
+    return _whole(client_of("sqs", config=config))
 
 
 def _dynamodb(config: Config) -> DynamoDBClient:
-    return _whole(sdk.client("dynamodb", config=config))
+    return _whole(client_of("dynamodb", config=config))
 
 
 def _functions(config: Config) -> LambdaClient:
-    return _whole(sdk.client("lambda", config=config))
+    return _whole(client_of("lambda", config=config))
 
 
 def _whole(client: C) -> C:
     # A function whose calls boto3 does not make loads none of it.
-    from deadletter.aws.whole_requests import with_deadline
+    from deadletter.aws.wire.connections import with_deadline
 
     return with_deadline(client)
 
@@ -162,7 +183,7 @@ def _thin(make: Callable[[Config], C], limits: CallLimits, by_boto3: str = "") -
     if by_boto3:
         _say_boto3(by_boto3)
         return client
-    return thin(client, sdk.session().get_credentials, ca_bundle)
+    return thin(client, session().get_credentials, ca_bundle)
 
 
 def thin(client: C, credentials: Callable[[], Any], bundle: Callable[[], str | None]) -> C:
@@ -210,9 +231,9 @@ def router_clients(by_boto3: str = "") -> RouterClients:
 def check_clients() -> CheckClients:
     """The rule checker's clients, with the time-outs of `clients`."""
     return CheckClients(
-        dynamodb=sdk.client("dynamodb", config=_CONFIG.config()),
-        ssm=sdk.client("ssm", config=_CONFIG.config()),
-        events=sdk.client("events", config=_CONFIG.config()),
+        dynamodb=client_of("dynamodb", config=_CONFIG.config()),
+        ssm=client_of("ssm", config=_CONFIG.config()),
+        events=client_of("events", config=_CONFIG.config()),
     )
 
 
@@ -220,9 +241,9 @@ def check_clients() -> CheckClients:
 def outage_clients() -> OutageClients:
     """The clients of an outage's steps, with the time-outs of `clients`."""
     return OutageClients(
-        dynamodb=sdk.client("dynamodb", config=_CONFIG.config()),
-        events=sdk.client("events", config=_CONFIG.config()),
-        functions=sdk.client("lambda", config=_CONFIG.config()),
+        dynamodb=client_of("dynamodb", config=_CONFIG.config()),
+        events=client_of("events", config=_CONFIG.config()),
+        functions=client_of("lambda", config=_CONFIG.config()),
     )
 
 
@@ -230,28 +251,28 @@ def outage_clients() -> OutageClients:
 def watch_clients() -> WatchClients:
     """The clients of the watch, which never wait long: what hangs is trouble, and is shown."""
     return WatchClients(
-        sqs=sdk.client("sqs", config=BRIEF.config()),
-        dynamodb=sdk.client("dynamodb", config=BRIEF.config()),
-        functions=sdk.client("lambda", config=_ONCE.config()),
+        sqs=client_of("sqs", config=BRIEF.config()),
+        dynamodb=client_of("dynamodb", config=BRIEF.config()),
+        functions=client_of("lambda", config=_ONCE.config()),
     )
 
 
 @cache
 def brief_events() -> EventBridgeClient:
     """The client for news, of the watch and of replay runs: neither waits long for the bus."""
-    return sdk.client("events", config=BRIEF.config())
+    return client_of("events", config=BRIEF.config())
 
 
 @cache
 def brief_cloudwatch() -> CloudWatchClient:
     """The watch's client for the main queue's age and recovered letters, made when asked for."""
-    return sdk.client("cloudwatch", config=BRIEF.config())
+    return client_of("cloudwatch", config=BRIEF.config())
 
 
 @cache
 def start_client() -> LambdaClient:
     """The client of the redriver that starts further runs of it. Made when one is started."""
-    return sdk.client("lambda", config=BRIEF.config())
+    return client_of("lambda", config=BRIEF.config())
 
 
 @cache
@@ -263,19 +284,19 @@ def consumer_call(answer_seconds: int) -> LambdaClient:
 @cache
 def stepfunctions() -> SFNClient:
     """The redriver's client to start outages. Made only where outages can start."""
-    return sdk.client("stepfunctions", config=_CONFIG.config())
+    return client_of("stepfunctions", config=_CONFIG.config())
 
 
 @cache
 def secretsmanager() -> SecretsManagerClient:
     """The client that reads signing secrets. Made only where a request is signed."""
-    return sdk.client("secretsmanager", config=BRIEF.config())
+    return client_of("secretsmanager", config=BRIEF.config())
 
 
 @cache
 def heartbeat_client() -> CloudWatchClient:
     """The client of the first heartbeat, with the time-outs of `clients`."""
-    return sdk.client("cloudwatch", config=_CONFIG.config())
+    return client_of("cloudwatch", config=_CONFIG.config())
 
 
 @cache

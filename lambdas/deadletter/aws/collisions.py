@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Conflict, Failed, ours
 from deadletter.aws.table import absent, below, kept, stored_number
 from deadletter.contract import CIRCUITS, COLLISIONS_ROW, MINUTE, ROWS_KEPT
@@ -19,9 +19,6 @@ from deadletter.processing.collisions import (
     Counts,
     KnownCollisions,
 )
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 MESSAGES, COLLIDED = "n_", "c_"
 """Prefixes of the counters of a minute: any number of processes add to them at once."""

@@ -81,7 +81,7 @@ else:
 def consumer_clients() -> ConsumerClients:
     """The consumer library's clients, with shorter time-outs than `clients`."""
     # Our own functions make none of them, and need not load it.
-    from deadletter.aws.whole_requests import with_deadline
+    from deadletter.aws.wire.connections import with_deadline
 
     return ConsumerClients(
         sqs=with_deadline(_client("sqs", config=BRIEF.config())),

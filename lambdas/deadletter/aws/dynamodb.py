@@ -41,7 +41,10 @@ from deadletter.aws.table import (
 from deadletter.contract import LETTERS, Index, Table
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_dynamodb import DynamoDBClient as DynamoDBClient
+else:
+    # Adapters name it in what they are made of; a function has no types of boto3's.
+    DynamoDBClient = object
 
 # DynamoDB's numbers have 38 digits. What does not fit is an error, and is not rounded.
 _NUMBERS = Context(

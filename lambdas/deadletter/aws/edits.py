@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, plain
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
 from deadletter.aws.errors import Conflict, Failed, member, ours
 from deadletter.aws.table import PARTITION, SORT, begins, parts, unchanged
 from deadletter.contract import (
@@ -37,7 +37,6 @@ from deadletter.rules.checker import (
 from deadletter.settings.json_fields import BadSettings
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_ssm import SSMClient
 
     from deadletter.settings.pipeline import Pipeline

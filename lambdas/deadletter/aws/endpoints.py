@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, Conflict, code, ours
 from deadletter.aws.table import Condition, absent, at_most, equals
 from deadletter.contract import ENDPOINTS
@@ -23,7 +23,6 @@ from deadletter.webhook.endpoint import (
 from deadletter.webhook.signing import BadSecret, Secret, read_secret
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 REMEMBERED = 5.0

@@ -1,12 +1,11 @@
-"""What an AWS error means, and what becomes of a row that cannot be read.
+"""What an AWS error means, and what a row that cannot be read is called.
 
 Tables turn AWS errors into three of ours, and adapters these into their own: by `ours`, but where
-they ask for a code. A bad row is noted by its name, left as it is, and stops nothing else.
+they ask for a code.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -185,12 +184,6 @@ def is_throttle(error: AwsError) -> bool:
     return code(error).rpartition(".")[2] in _THROTTLES
 
 
-MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading a row raises that is not as we write it."""
-
-MOST_NAMED = 20
-"""Rows that are remembered by name at once; of more, the first ones say enough."""
-
 NoteRow = Callable[[str], None]
 """Is told the name of a row that cannot be read."""
 
@@ -198,22 +191,3 @@ NoteRow = Callable[[str], None]
 def row_name(table: str, partition: object, sort: object) -> str:
     """A row as a person finds it: its table, partition and sort key, with spaces between."""
     return f"{table} {partition} {sort}"
-
-
-class BadRows:
-    """The names of rows that a process could not read and has not told. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._names: dict[str, None] = {}
-
-    def note(self, name: str) -> None:
-        with self._lock:
-            if len(self._names) < MOST_NAMED:
-                self._names[name] = None
-
-    def take(self) -> tuple[str, ...]:
-        """The names since the last call, each once."""
-        with self._lock:
-            names, self._names = tuple(self._names), {}
-        return names

@@ -6,10 +6,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, plain
-from deadletter.aws.errors import MALFORMED, Conflict, NoteRow, ignore, ours, row_name
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
+from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
+from deadletter.aws.rows import readable
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, absent, equals, unchanged
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.journal import (
@@ -21,9 +22,6 @@ from deadletter.redrive.journal import (
     PackedPlans,
 )
 from deadletter.redrive.waiting_room import END_OF_TIME
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 _POSITION_BYTES = 2
 
@@ -67,25 +65,26 @@ class DynamoDBJournal:
 
         Its slot must not be lost to all runs: they may replace what stands there.
         """
-        try:
-            intent = _intent(item)
-            if self._is_plausible(intent, item):
-                return intent
-        except MALFORMED:
-            pass
+        intent = readable(self._whole, item, None)
+        if intent is not None:
+            return intent
         slot = str(item[SORT]["S"])
         self._note_bad_row(row_name(self._table.name, self._partition, slot))
         malformed[slot] = plain(item)
         return _readable_part(slot, malformed[slot], self._keep_seconds)
 
-    def _is_plausible(self, intent: Intent, item: Mapping[str, Any]) -> bool:
-        """Whether an intent's numbers fit each other: one that never ends would keep its slot."""
+    def _whole(self, item: Mapping[str, Any]) -> Intent | None:
+        """The intent in an item; None if its numbers do not fit each other.
+
+        One that never ends would keep its slot.
+        """
+        intent = _intent(item)
         kept = float(item["ttl"]["N"]) - intent.expires - self._keep_seconds
         bits = (intent.sent.bit_length(), intent.unanswered.bit_length())
         marks = (*bits, *(at + 1 for at in intent.new_ids))
         has_place = max(marks) <= len(intent.plans) and 0 <= intent.sequence < _LAST_SEQUENCE
         # Other settings may keep rows for longer, or shorter.
-        return abs(kept) < ROWS_KEPT and has_place
+        return intent if abs(kept) < ROWS_KEPT and has_place else None
 
     @ours(JournalUnavailable)
     def write(self, intent: Intent, replacing: Intent | None) -> None:
@@ -187,7 +186,7 @@ def _new_ids(packed: bytes) -> dict[int, str]:
 
 
 def _intent(item: Mapping[str, Any]) -> Intent:
-    """The intent in a stored item; raises one of MALFORMED if there is no intent in it.
+    """The intent in a stored item.
 
     The attributes are taken out by hand: a run may have to read thousands of items.
     """
@@ -212,13 +211,12 @@ def _readable_part(slot: str, item: Mapping[str, Any], keep_seconds: float) -> I
     sent, and are counted as such when they are sent again. Its two times say the same: if they do
     not, it ends with the earlier one that a clock can show, and without either it has ended.
     """
-    plans, new_ids = PackedPlans(b"", ()), {}
-    with suppress(*MALFORMED):
-        plans = PackedPlans(bytes(item["plans"]), tuple(map(str, item["targets"])))
+    nothing = PackedPlans(b"", ())
+    plans = readable(_plans, item, nothing)
     if len(plans) > MAX_STANDING_PLANS:
-        plans = PackedPlans(b"", ())
-    with suppress(*MALFORMED):
-        new_ids = {at: new_id for at, new_id in _new_ids(item["ids"]).items() if at < len(plans)}
+        plans = nothing
+    ids = readable(lambda item: _new_ids(item["ids"]), item, {})
+    new_ids = {at: new_id for at, new_id in ids.items() if at < len(plans)}
     home, owner, sent = item.get("home"), item.get("own"), item.get("sent")
     marks = int.from_bytes(sent, "little") if isinstance(sent, bytes) else 0
     ends = (_number(item.get("expires")), _number(item.get("ttl")) - keep_seconds)
@@ -232,6 +230,10 @@ def _readable_part(slot: str, item: Mapping[str, Any], keep_seconds: float) -> I
         new_ids=new_ids,
         home=home if isinstance(home, str) else "",
     )
+
+
+def _plans(item: Mapping[str, Any]) -> PackedPlans:
+    return PackedPlans(bytes(item["plans"]), tuple(map(str, item["targets"])))
 
 
 def _number(value: object) -> float:

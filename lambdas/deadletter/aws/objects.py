@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, code, member, ours, refusal
-from deadletter.aws.own_rows import NO_GROUP
+from deadletter.aws.rows import NO_GROUP
 from deadletter.contract import EDITED, Partition, body_object, run_object
 from deadletter.redrive.orphans import OrphansUnavailable, StoredBody
 from deadletter.replay.objects import ObjectsUnavailable, StoredObject
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import MALFORMED, NoteRow, ignore, ours, row_name
-from deadletter.aws.table import PARTITION, SORT, Key, stored_number
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.errors import NoteRow, ignore, ours
+from deadletter.aws.rows import Broken, decoded
+from deadletter.aws.table import SORT, Key, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.observed import Observed, ObservedUnavailable, from_text, to_text
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.routing.decision import Decision
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 
 class DynamoDBObserved:
@@ -58,16 +56,17 @@ class DynamoDBObserved:
 
     def _observed(self, item: Mapping[str, Any] | None, now: float) -> Observed:
         """What an item says; a malformed one says nothing, and is written anew."""
-        if item is None:
-            return from_text("", now)
-        try:
-            observed = from_text(str(item["letters"]), float(item["since"]))
-            if to_text(observed) == item["letters"] and 0 <= observed.since < END_OF_TIME:
-                return observed
-        except MALFORMED:
-            pass
-        self._note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
-        return from_text("", now)
+        observed = None if item is None else decoded(_observed, item, self._table.name)
+        if isinstance(observed, Broken):
+            self._note_bad_row(observed.name)
+        return observed if isinstance(observed, Observed) else from_text("", now)
 
     def _key(self, source: str) -> Key:
         return (Partition.OBSERVED.of(self._pipeline), source)
+
+
+def _observed(item: Mapping[str, Any]) -> Observed:
+    observed = from_text(str(item["letters"]), float(item["since"]))
+    if to_text(observed) != item["letters"] or not 0 <= observed.since < END_OF_TIME:
+        raise ValueError("not as a run writes it")
+    return observed

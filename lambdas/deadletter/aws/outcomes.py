@@ -28,7 +28,7 @@ from deadletter.aws.circuits import (
     circuit_from_item,
     fields_of,
 )
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Conflict, Failed
 from deadletter.aws.table import (
     Condition,
@@ -71,8 +71,6 @@ MOST_CONFLICTS = 6
 """Tries to take from a pace while other processes take from it."""
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
     from deadletter.aws.breaker import DynamoDBBreaker
     from deadletter.outage.executions import OutageExecutions
     from deadletter.pace.kinds import KindCount, SickKinds

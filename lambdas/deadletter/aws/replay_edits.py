@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import PARTITION, SORT, Change, absent, equals, stored_number
 from deadletter.aws.waiting_room import INLINE_BYTES
@@ -20,7 +20,6 @@ from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.run import RunsUnavailable
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
     from deadletter.redrive.waiting_room import WaitingRoom

@@ -8,17 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from decimal import ROUND_CEILING, Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import (
-    MALFORMED,
-    Conflict,
-    NoteRow,
-    ignore,
-    ours,
-    row_name,
-)
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.errors import Conflict, NoteRow, ignore, ours
+from deadletter.aws.rows import Broken, decoded, whole
 from deadletter.aws.table import (
     PARTITION,
     SORT,
@@ -47,11 +42,8 @@ from deadletter.replay.run import (
     RunsUnavailable,
     bad_run_row,
 )
-from deadletter.settings.json_fields import BadSettings
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
     from deadletter.replay.names import CountedOrigins
 
 LARGEST_ITEM = 1_000
@@ -109,15 +101,12 @@ class DynamoDBReplayRuns:
     def all(self) -> tuple[ReplayRun, ...]:
         with ours(RunsUnavailable):
             items = self._table.query(Partition.RUNS.of(self._pipeline))
-        return tuple(run for item in items if (run := self._readable(item)) is not None)
-
-    def _readable(self, item: Mapping[str, Any]) -> ReplayRun | None:
-        """The run in an item; None, and noted, if it can't be read: it stands in no other's way."""
-        try:
-            return self._run(item)
-        except BadRun:
-            self._note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
-            return None
+        runs = [run_from_item(item, self._pipeline, self._table.name) for item in items]
+        for run in runs:
+            # It stands in the way of no other run.
+            if isinstance(run, Broken):
+                self._note_bad_row(run.name)
+        return tuple(run for run in runs if isinstance(run, ReplayRun))
 
     @ours(RunsUnavailable)
     def create(self, run: ReplayRun) -> ReplayRun:
@@ -204,7 +193,7 @@ class DynamoDBReplayRuns:
         return changed
 
     def _run(self, item: Mapping[str, Any]) -> ReplayRun:
-        return run_from_item(item, self._pipeline)
+        return whole(run_from_item(item, self._pipeline, self._table.name), _bad_run)
 
     def _key(self, run: str) -> Key:
         return (Partition.RUNS.of(self._pipeline), run)
@@ -220,32 +209,36 @@ def run_to_item(run: ReplayRun, pipeline: str, now: float) -> dict[str, Any]:
     }
 
 
-def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
-    """The run in an item given as plain data. Raises BadRun if it is malformed."""
-    try:
-        counts, letters, counted = item.get("counts", {}), item.get("letters"), item.get("counted")
-        plain_fields: dict[str, Any] = {
-            **{name: float(item[name]) for name in _TIMES},
-            **{name: int(item[name]) for name in _WHOLE},
-            **{name: str(item[name]) for name in _TEXTS},
-        }
-        is_whole = all(plain_fields[name] == item[name] for name in _WHOLE)
-        if not is_whole or not all(0 <= plain_fields[n] < _LARGEST for n in _TIMES | _WHOLE):
-            raise ValueError("a time or a count that no run has")
-        return ReplayRun(
-            id=str(item[SORT]),
-            pipeline=pipeline,
-            state=RunState(item["state"]),
-            resume_to=RunState(item["resume_to"]),
-            counted=None if counted is None else int(counted),
-            letters=None if letters is None else int(letters),
-            counts={str(name): int(number) for name, number in counts.items()},
-            left=bool(item["left"]),
-            **plain_fields,
-        )
-    except MALFORMED as error:
-        key = f"{Partition.RUNS.of(pipeline)} {item.get(SORT)}"
-        raise BadRun(f"a row cannot be read: {key}") from error
+def run_from_item(item: Mapping[str, Any], pipeline: str, table: str) -> ReplayRun | Broken:
+    """The run in an item given as plain data."""
+    return decoded(partial(_run_in, pipeline=pipeline), item, table)
+
+
+def _run_in(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
+    counts, letters, counted = item.get("counts", {}), item.get("letters"), item.get("counted")
+    plain_fields: dict[str, Any] = {
+        **{name: float(item[name]) for name in _TIMES},
+        **{name: int(item[name]) for name in _WHOLE},
+        **{name: str(item[name]) for name in _TEXTS},
+    }
+    is_whole = all(plain_fields[name] == item[name] for name in _WHOLE)
+    if not is_whole or not all(0 <= plain_fields[n] < _LARGEST for n in _TIMES | _WHOLE):
+        raise ValueError("a time or a count that no run has")
+    return ReplayRun(
+        id=str(item[SORT]),
+        pipeline=pipeline,
+        state=RunState(item["state"]),
+        resume_to=RunState(item["resume_to"]),
+        counted=None if counted is None else int(counted),
+        letters=None if letters is None else int(letters),
+        counts={str(name): int(number) for name, number in counts.items()},
+        left=bool(item["left"]),
+        **plain_fields,
+    )
+
+
+def _bad_run(row: str) -> BadRun:
+    return BadRun(str(bad_run_row(row)))
 
 
 def _attributes(run: ReplayRun) -> dict[str, Any]:
@@ -383,16 +376,14 @@ class DynamoDBReplayPlans:
         for discards, key in keys.items():
             if key not in rows:
                 continue
-            plan = self._plan(key, rows[key])
+            plan = self._plan(rows[key])
             if plan.is_for_discarders is discards:
                 return plan
         return None
 
-    def _plan(self, key: Key, row: Mapping[str, Any]) -> ReplayPlan:
-        try:
-            return plan_from_text(row["plan"])
-        except (BadSettings, *MALFORMED) as error:
-            raise bad_run_row(row_name(self._table.name, *key)) from error
+    def _plan(self, row: Mapping[str, Any]) -> ReplayPlan:
+        plan = decoded(lambda row: plan_from_text(row["plan"]), row, self._table.name)
+        return whole(plan, bad_run_row)
 
     def approval(self, run: str) -> RunApproval:
         key = approval_key(self._pipeline, run)
@@ -437,12 +428,20 @@ def read_counted(
     from deadletter.replay.names import CountedOrigins
 
     partition = plan_partition(pipeline, plan.run_id, discards=plan.is_for_discarders)
-    try:
-        with ours(RunsUnavailable):
-            rows = DynamoDBTable(client, table).query(partition, begins(SORT, COUNTED))
-        counted = CountedOrigins([bytes(row["keys"]) for row in rows])
-    except MALFORMED as error:
-        raise bad_run_row(row_name(table, partition, f"{COUNTED}*")) from error
+    with ours(RunsUnavailable):
+        rows = DynamoDBTable(client, table).query(partition, begins(SORT, COUNTED))
+    keys = [whole(decoded(_keys_in, row, table), bad_run_row) for row in rows]
+    counted = CountedOrigins(keys)
     if len(counted) != plan.counted:
         raise RunsUnavailable(f"{len(counted)} of {plan.counted} counted messages are on record")
     return counted
+
+
+def _keys_in(row: Mapping[str, Any]) -> bytes:
+    """The keys in a row of counted letters, which is not cut off."""
+    from deadletter.redrive.journal import KEY_BYTES
+
+    keys = bytes(row["keys"])
+    if len(keys) % KEY_BYTES:
+        raise ValueError("a row of counted messages is cut off")
+    return keys

@@ -9,11 +9,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, plain
-from deadletter.aws.errors import MALFORMED, Conflict, NoteRow, ignore, ours, row_name
-from deadletter.aws.table import PARTITION, SORT, Key, absent, begins, kept, one_of, stored_number
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
+from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
+from deadletter.aws.rows import Broken, decoded, whole
+from deadletter.aws.table import SORT, Key, absent, begins, kept, one_of, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.concurrency import InParallel
@@ -28,9 +29,6 @@ from deadletter.replay.ticket import (
 )
 from deadletter.routing.router import RouterUnavailable
 from deadletter.routing.selection import CopiesOfRuns
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 
 def ticket_key(pipeline: str, run: str, origin: str, copy: str) -> Key:
@@ -64,7 +62,7 @@ class DynamoDBTickets:
     def read(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Ticket]:
         with ours(TicketsUnavailable):
             items = self._table.get_many([self._key(*key) for key in keys])
-        tickets = [ticket_from_item(item, self._run) for item in items.values()]
+        tickets = map(self._ticket, items.values())
         return {(ticket.origin, ticket.copy): ticket for ticket in tickets}
 
     @ours(TicketsUnavailable)
@@ -82,7 +80,7 @@ class DynamoDBTickets:
         except Conflict as conflict:
             if not conflict.item:
                 raise TicketsUnavailable("the ticket is gone") from conflict
-            return ticket_from_item(conflict.item, self._run)
+            return self._ticket(conflict.item)
         return replace(ticket, fate=fate)
 
     def all(self) -> Iterator[Ticket]:
@@ -91,15 +89,17 @@ class DynamoDBTickets:
             partition = Partition.RUN.of(self._pipeline, self._run, str(number))
             with ours(TicketsUnavailable):
                 for item in self._table.stored_items(partition):
-                    yield ticket_from_item(plain(item), self._run)
+                    yield self._ticket(plain(item))
 
     def of(self, origin: str) -> tuple[Ticket, ...]:
         """The tickets of one letter, the earliest first."""
         partition, prefix = self._key(origin, "")
         with ours(TicketsUnavailable):
             items = self._table.query(partition, begins(SORT, prefix))
-        tickets = [ticket_from_item(item, self._run) for item in items]
-        return tuple(sorted(tickets, key=lambda ticket: ticket.at))
+        return tuple(sorted(map(self._ticket, items), key=lambda ticket: ticket.at))
+
+    def _ticket(self, item: Mapping[str, Any]) -> Ticket:
+        return whole(ticket_from_item(item, self._run, self._table.name), _bad_ticket)
 
     def _put(self, ticket: Ticket) -> None:
         # No put: the redriver may have set `returned` on the same ticket already. The first
@@ -115,30 +115,34 @@ class DynamoDBTickets:
         return ticket_key(self._pipeline, self._run, origin, copy)
 
 
-def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:
-    """The ticket in an item given as plain data. Raises BadTicket if it is malformed."""
-    try:
-        origin, _, copy = str(item[SORT]).rpartition("#")
-        returned, place = item.get("returned"), item.get("returned_place")
-        known = (returned, *_place(place)) if "returned" in item else ()
-        if not all(isinstance(part, str) for part in known):
-            raise ValueError("a copy in the waiting room has an id and a place")
-        return Ticket(
-            run=run,
-            origin=origin,
-            copy=copy,
-            shard=int(item["shard"]),
-            position=int(item["position"]),
-            attempt=int(item["attempt"]),
-            at=float(item["at"]),
-            fate=ReplayOutcome(item["fate"]),
-            generation=int(item.get("generation", 0)),
-            returned=None if returned is None else str(returned),
-            returned_place=None if place is None else str(place),
-        )
-    except MALFORMED as error:
-        key = " ".join(str(item.get(name)) for name in (PARTITION, SORT))
-        raise BadTicket(f"a row cannot be read: {key}") from error
+def ticket_from_item(item: Mapping[str, Any], run: str, table: str) -> Ticket | Broken:
+    """The ticket in an item given as plain data."""
+    return decoded(partial(_ticket, run=run), item, table)
+
+
+def _ticket(item: Mapping[str, Any], run: str) -> Ticket:
+    origin, _, copy = str(item[SORT]).rpartition("#")
+    returned, place = item.get("returned"), item.get("returned_place")
+    known = (returned, *_place(place)) if "returned" in item else ()
+    if not all(isinstance(part, str) for part in known):
+        raise ValueError("a copy in the waiting room has an id and a place")
+    return Ticket(
+        run=run,
+        origin=origin,
+        copy=copy,
+        shard=int(item["shard"]),
+        position=int(item["position"]),
+        attempt=int(item["attempt"]),
+        at=float(item["at"]),
+        fate=ReplayOutcome(item["fate"]),
+        generation=int(item.get("generation", 0)),
+        returned=None if returned is None else str(returned),
+        returned_place=None if place is None else str(place),
+    )
+
+
+def _bad_ticket(row: str) -> BadTicket:
+    return BadTicket(f"a row cannot be read: {row}")
 
 
 def _place(text: Any) -> tuple[Any, Any]:
@@ -157,10 +161,6 @@ def facts_of(ticket: Ticket) -> dict[str, Any]:
         "fate": str(ticket.fate),
         "generation": ticket.generation,
     }
-
-
-class _Unreadable(Exception):
-    """The row with this key cannot be read."""
 
 
 _LET_GO = frozenset({ReplayOutcome.STOPPED, ReplayOutcome.LEFT})
@@ -188,53 +188,51 @@ class DynamoDBLiveRuns:
             if stamp.ticket is not None
         }
         items = self._read([*runs.values(), *tickets.values()])
-        return self._copies_of(
-            tickets,
-            lambda copy: (
-                self._is_live(runs[copy], items)
-                and _awaits(self._ticket(tickets[copy], items, stamps[copy]), copy)
-            ),
-        )
+
+        def is_returnable(copy: str) -> bool | Broken:
+            live = self._is_live(runs[copy], items)
+            if live is not True:
+                return live
+            ticket = self._ticket(tickets[copy], items, stamps[copy])
+            return ticket if isinstance(ticket, Broken) else _awaits(ticket, copy)
+
+        return self._copies_of(tickets, is_returnable)
 
     def let_go(self, stamps: Mapping[str, Stamp]) -> CopiesOfRuns:
         keys = {copy: self._ticket_key(stamp, copy) for copy, stamp in stamps.items()}
         items = self._read(list(keys.values()))
 
-        def is_let_go(copy: str) -> bool:
+        def is_let_go(copy: str) -> bool | Broken:
             ticket = self._ticket(keys[copy], items, stamps[copy])
-            return ticket is not None and ticket.fate in _LET_GO
+            return ticket.fate in _LET_GO if isinstance(ticket, Ticket) else ticket or False
 
         return self._copies_of(keys, is_let_go)
 
-    def _copies_of(self, copies: Iterable[str], is_true: Callable[[str], bool]) -> CopiesOfRuns:
-        true, unreadable = set(), set()
-        for copy in copies:
-            try:
-                if is_true(copy):
-                    true.add(copy)
-            except _Unreadable as error:
-                self._note_bad_row(row_name(self._table.name, *error.args))
-                unreadable.add(copy)
-        return CopiesOfRuns(frozenset(true), frozenset(unreadable))
+    def _copies_of(
+        self, copies: Iterable[str], is_true: Callable[[str], bool | Broken]
+    ) -> CopiesOfRuns:
+        found = {copy: is_true(copy) for copy in copies}
+        broken = {copy: row.name for copy, row in found.items() if isinstance(row, Broken)}
+        for name in broken.values():
+            self._note_bad_row(name)
+        true = frozenset(copy for copy, answer in found.items() if answer is True)
+        return CopiesOfRuns(true, frozenset(broken))
 
-    def _is_live(self, key: Key, items: Mapping[Key, Mapping[str, Any]]) -> bool:
+    def _is_live(self, key: Key, items: Mapping[Key, Mapping[str, Any]]) -> bool | Broken:
         """Whether a run may still send; one that is unknown has ended."""
         if key not in items:
             return False
         state = items[key].get("state")
         if state not in tuple(RunState):
-            raise _Unreadable(*key)
+            return Broken(row_name(self._table.name, *key))
         return state in LIVE
 
     def _ticket(
         self, key: Key, items: Mapping[Key, Mapping[str, Any]], stamp: Stamp
-    ) -> Ticket | None:
+    ) -> Ticket | Broken | None:
         if key not in items:
             return None
-        try:
-            return ticket_from_item(items[key], stamp.run or "")
-        except TicketsUnavailable as error:
-            raise _Unreadable(*key) from error
+        return ticket_from_item(items[key], stamp.run or "", self._table.name)
 
     def _run_key(self, stamp: Stamp) -> Key:
         return (Partition.RUNS.of(self._pipeline), stamp.run or "")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Failed, ours
 from deadletter.contract import BOOK_ROW, EVERY_PIPELINE, MINUTE, RULES, book_partition
 from deadletter.rules.rulebook import RulesUnavailable
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 REMEMBERED = 5.0
 """Seconds that rules are used before it is asked whether they have changed."""

@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.errors import MALFORMED, Conflict, ours, row_name
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.replay_tickets import facts_of, ticket_key
+from deadletter.aws.rows import decoded, whole
 from deadletter.aws.table import PARTITION, SORT, Change, Key, absent, begins, equals
 from deadletter.contract import DAY, REPORT_DAYS, ROWS_KEPT, Partition, run_lane
 from deadletter.message.queue import ReceivedLetter
@@ -22,8 +23,6 @@ from deadletter.replay.run import bad_run_row
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 
 _IS_NEW = absent(PARTITION)
@@ -184,18 +183,7 @@ class DynamoDBStatuses:
 
     def _part(self, item: Mapping[str, Any]) -> tuple[int, PartStatus]:
         """The number of a row's part, and its status. Raises BadRunRow."""
-        try:
-            outcomes, returns = item["outcomes"], item["returns"]
-            status = PartStatus(outcomes, returns, item.get("late", ""))
-            is_known = _OUTCOMES.issuperset(outcomes) and _DIGITS.issuperset(
-                f"{returns}{status.late}"
-            )
-            if not is_known or int(item["v"]) < 1:
-                raise ValueError("no outcomes of messages")
-            return int(item[SORT].rpartition("#")[2]), status
-        except MALFORMED as error:
-            name = row_name(self._table.name, self._partition, item[SORT])
-            raise bad_run_row(name) from error
+        return whole(decoded(_part_in, item, self._table.name), bad_run_row)
 
     def write(self, shard: int, parts: Mapping[int, PartStatus]) -> None:
         for part, status in parts.items():
@@ -226,3 +214,12 @@ class DynamoDBStatuses:
                 continue
             return
         raise StatusUnavailable("a status row of the run changes too often at once")
+
+
+def _part_in(item: Mapping[str, Any]) -> tuple[int, PartStatus]:
+    outcomes, returns = item["outcomes"], item["returns"]
+    status = PartStatus(outcomes, returns, item.get("late", ""))
+    is_known = _OUTCOMES.issuperset(outcomes) and _DIGITS.issuperset(f"{returns}{status.late}")
+    if not is_known or int(item["v"]) < 1:
+        raise ValueError("no outcomes of messages")
+    return int(item[SORT].rpartition("#")[2]), status

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Conflict, member, ours
 from deadletter.aws.queue import queue_state
+from deadletter.aws.rows import readable
 from deadletter.aws.table import absent, at_least, at_most, is_number, stored_number
 from deadletter.contract import SHARED_ROW, Partition, rule_checker, rules_table
 from deadletter.message.queue import QueueUnavailable
@@ -16,7 +17,6 @@ from deadletter.watch.observation import MAPPING_EVERY, TURN, SharedLook
 from deadletter.watch.watch import RuleCheckUnavailable
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
@@ -58,18 +58,7 @@ class AppLook:
 
     def _read(self, now: float) -> SharedLook:
         """The newest look. Of a row that no watch has written nothing is believed."""
-        item = self._table.get(_KEY) or {}
-        try:
-            look = SharedLook(
-                turn_ends=float(item.get("turn_ends", 0)),
-                mapping_at=float(item.get("mapping_at", 0)),
-                late=str(item.get("late", "")),
-                undelivered=int(item.get("undelivered", 0)),
-                failed=int(item.get("failed", 0)),
-                why=str(item.get("why", "")),
-            )
-        except (TypeError, ValueError, OverflowError):
-            return SharedLook()
+        look = readable(_look_in, self._table.get(_KEY) or {}, SharedLook())
         # No turn is longer, whatever the clocks of two watches differ by.
         is_ours = look.turn_ends < now + 2 * TURN and look.mapping_at < now + 2 * TURN
         return look if is_ours else SharedLook()
@@ -98,6 +87,17 @@ class AppLook:
         except (RuleCheckUnavailable, QueueUnavailable) as error:
             return replace(look, failed=look.failed + 1, why=str(error))
         return replace(look, undelivered=undelivered, failed=0, why="")
+
+
+def _look_in(item: Mapping[str, Any]) -> SharedLook:
+    return SharedLook(
+        turn_ends=float(item.get("turn_ends", 0)),
+        mapping_at=float(item.get("mapping_at", 0)),
+        late=str(item.get("late", "")),
+        undelivered=int(item.get("undelivered", 0)),
+        failed=int(item.get("failed", 0)),
+        why=str(item.get("why", "")),
+    )
 
 
 def _stored(look: SharedLook) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBTable, plain
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
 from deadletter.aws.errors import (
     AWS_ERRORS,
-    MALFORMED,
     Conflict,
     Failed,
     NoteRow,
@@ -27,11 +26,14 @@ from deadletter.aws.errors import (
     refusal,
     row_name,
 )
-from deadletter.aws.own_rows import (
+from deadletter.aws.rows import (
     NO_GROUP,
+    Broken,
     ForeignRows,
+    decoded,
     is_own_letter,
     key_of_row,
+    readable,
     waiting_copy,
 )
 from deadletter.aws.table import (
@@ -90,7 +92,6 @@ from deadletter.redrive.waiting_room import (
 )
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
     from deadletter.aws.run_letters import ReturningLetters
@@ -326,11 +327,11 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         """
         if waiting.key is None:
             return None
-        try:
-            item = self._table.get_many([waiting.key]).get(waiting.key)
-            return None if item is None else self._read_letter(item, self._bodies([item]))
-        except (*MALFORMED, NotALetter):
-            return None
+        item = self._table.get_many([waiting.key]).get(waiting.key)
+        return None if item is None else readable(self._letter, item, None)
+
+    def _letter(self, item: Mapping[str, Any]) -> Letter:
+        return self._read_letter(item, self._bodies([item]))
 
     @ours(RoomUnavailable)
     def retire(self, lane: Lane) -> None:
@@ -621,9 +622,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             partition = item[PARTITION]
             if self._fifo and partition in broken and not self._is_given_up(item):
                 continue
-            received = self._received_letter(item, locked_until, bodies)
-            if received is None:
-                self._note_bad(item)
+            read = partial(self._received_letter, locked_until=locked_until, bodies=bodies)
+            received = decoded(read, item, self._table.name)
+            if isinstance(received, Broken):
+                self._note_bad_row(received.name)
                 broken.add(partition)
             else:
                 letters.append(received)
@@ -668,15 +670,20 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         self, item: Mapping[str, Any], shard: int, bodies: Mapping[str, bytes]
     ) -> HeldItem:
         """The letter of an item as it is stored; if it is incomplete, it is noted."""
-        key, name = key_of_row(item), _body_in_s3(item)
-        try:
+        key = key_of_row(item)
+
+        def read(item: Mapping[str, Any]) -> HeldItem:
+            name = _body_in_s3(item)
             if not is_own_letter(self._pipeline, item):
                 raise ValueError("a row that is no message of the pipeline")
             letter = bodies[name] if name is not None else _text_of(item)
             return HeldItem(key, shard, str(item["home"]), str(item["stamp"]), letter)
-        except MALFORMED:
-            self._note_bad(item)
+
+        held = decoded(read, item, self._table.name)
+        if isinstance(held, Broken):
+            self._note_bad_row(held.name)
             return HeldItem(key, shard)
+        return held
 
     def postpone(self, order: Order) -> None:
         key = _read_place(order.received.handle)[0]
@@ -822,12 +829,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _received_letter(
         self, item: Mapping[str, Any], locked_until: float, bodies: Mapping[str, bytes]
-    ) -> ReceivedLetter | None:
-        """The letter of an item. None if it is incomplete: we never write such an item."""
-        try:
-            letter = self._read_letter(item, bodies)
-        except (*MALFORMED, NotALetter):
-            return None
+    ) -> ReceivedLetter:
+        letter = self._read_letter(item, bodies)
         key = (item[PARTITION], item[SORT])
         objects = [str(item[name]) for name in ("object", "edit_object") if name in item]
         return ReceivedLetter(
@@ -962,10 +965,7 @@ def _parts_in_memory(items: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Ma
 
 def _inline(item: Mapping[str, Any]) -> Letter | None:
     """The letter in an item; None if it is in S3, or malformed."""
-    try:
-        return from_json(json.loads(bytes(item["letter"])))
-    except (KeyError, TypeError, ValueError, NotALetter):
-        return None
+    return readable(lambda item: from_json(json.loads(bytes(item["letter"]))), item, None)
 
 
 def _is_read_alone(lane: str) -> bool:
@@ -1057,43 +1057,45 @@ def _paid_text(paid: LanePaid) -> str:
 
 def _paid_of(item: Mapping[str, Any]) -> LanePaid | None:
     """What a lane has paid by its row; what is malformed counts as never written."""
-    try:
-        saved, quick = map(float, json.loads(str(item["paid"])))
-    except MALFORMED:
-        return None
+    return readable(_paid_in, item, None)
+
+
+def _paid_in(item: Mapping[str, Any]) -> LanePaid | None:
+    saved, quick = map(float, json.loads(str(item["paid"])))
     is_plausible = all(abs(moment) < END_OF_TIME for moment in (saved, quick))
     return LanePaid(saved, quick) if is_plausible else None
 
 
 def _review_of(item: Mapping[str, Any]) -> LaneReview:
     """The review in a lane's row; with a malformed one the lane is reviewed anew."""
-    lane = str(item[SORT])
-    try:
-        data = json.loads(str(item["review"]))
-        reached = {
-            int(shard): WaitingRoomEntry("", str(place), lane, int(shard), float(due))
-            for shard, (place, due) in data.pop("reached").items()
-        }
-        return LaneReview(
-            edition=str(data["edition"]),
-            since=float(data["since"]),
-            began=float(data["began"]),
-            finished=frozenset(map(int, data["finished"])),
-            reached=reached,
-            is_done=data["is_done"] is True,
-            at=float(data["at"]),
-        )
-    except MALFORMED:
-        return NOT_REVIEWED
+    return readable(_review_in, item, NOT_REVIEWED)
+
+
+def _review_in(item: Mapping[str, Any]) -> LaneReview:
+    lane, data = str(item[SORT]), json.loads(str(item["review"]))
+    reached = {
+        int(shard): WaitingRoomEntry("", str(place), lane, int(shard), float(due))
+        for shard, (place, due) in data.pop("reached").items()
+    }
+    return LaneReview(
+        edition=str(data["edition"]),
+        since=float(data["since"]),
+        began=float(data["began"]),
+        finished=frozenset(map(int, data["finished"])),
+        reached=reached,
+        is_done=data["is_done"] is True,
+        at=float(data["at"]),
+    )
 
 
 def _look_of(item: Mapping[str, Any]) -> LaneLook | None:
     """What `note_look` has written; None if it is not readable, and a run looks again."""
-    try:
-        at, first_due = json.loads(item["look"])
-        return LaneLook(float(at), math.inf if first_due is None else float(first_due))
-    except MALFORMED:
-        return None
+    return readable(_look_in, item, None)
+
+
+def _look_in(item: Mapping[str, Any]) -> LaneLook:
+    at, first_due = json.loads(item["look"])
+    return LaneLook(float(at), math.inf if first_due is None else float(first_due))
 
 
 def _is_bad_lane(item: Mapping[str, Any]) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from deadletter.aws.dynamodb import DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import NoteRow, ignore, ours, row_name
 from deadletter.aws.lease import is_bad_lease, memories_by_source
 from deadletter.aws.table import SORT, stored_number
@@ -13,9 +12,6 @@ from deadletter.contract import WATCH_ROW, Partition
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.watch.row import WatchRow, row_from_json, row_to_json
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 
 class DynamoDBWatchStore:

@@ -58,8 +58,8 @@ def router_for(
     pipeline: Pipeline, resources: Resources, clients: Clients | RouterClients, world: World
 ) -> DirectRouter:
     """The router of a pipeline, on the tables of `resources`."""
-    from deadletter.aws.errors import BadRows
     from deadletter.aws.replay_tickets import DynamoDBLiveRuns
+    from deadletter.aws.rows import BadRows
     from deadletter.aws.rules import DynamoDBRules
     from deadletter.aws.wiring.stores import Stores
     from deadletter.routing.direct_router import DirectRouter
@@ -194,9 +194,9 @@ def watch_for(
 ) -> Watch:
     """The watch of a pipeline, for all its minutes."""
     from deadletter.aws.events import EventBus
+    from deadletter.aws.functions import start_rescue
     from deadletter.aws.metrics import oldest_message
     from deadletter.aws.queue import queue_state
-    from deadletter.aws.run_start import start_rescue
     from deadletter.aws.shared_look import AppLook
     from deadletter.aws.waiting_room import DynamoDBLanes
     from deadletter.aws.wiring.stores import Stores

@@ -99,7 +99,7 @@ def redriver_for(
     `count_metric` publishes a metric at once, which must not be lost with the run.
     Raises BadSettings if the pipeline has no such queue.
     """
-    from deadletter.aws.run_start import LambdaRunStarter
+    from deadletter.aws.functions import LambdaRunStarter
     from deadletter.redrive.redriver import Redriver
     from deadletter.redrive.report import Tally
 

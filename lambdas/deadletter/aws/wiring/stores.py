@@ -210,30 +210,23 @@ class Stores:
     def statuses(self, run: str) -> DynamoDBStatuses:
         from deadletter.aws.run_letters import DynamoDBStatuses
 
-        client, table, pipeline = self.letters_table
-        return DynamoDBStatuses(client, table, pipeline=pipeline, run=run, clock=self.world.clock)
+        return DynamoDBStatuses(**self._of_run(run))
 
     def tickets(self, run: str) -> DynamoDBTickets:
         from deadletter.aws.replay_tickets import DynamoDBTickets
 
-        client, table, pipeline = self.letters_table
-        return DynamoDBTickets(
-            client,
-            table,
-            pipeline=pipeline,
-            run=run,
-            clock=self.world.clock,
-            in_parallel=self.in_parallel,
-        )
+        return DynamoDBTickets(**self._of_run(run), in_parallel=self.in_parallel)
 
     def placed_letters(self, run: str) -> DynamoDBPlacedLetters:
         from deadletter.aws.run_letters import DynamoDBPlacedLetters
 
+        return DynamoDBPlacedLetters(self.room, **self._of_run(run))
+
+    def _of_run(self, run: str) -> dict[str, Any]:
+        """What every adapter is given that keeps the letters of one run."""
         client, table, pipeline = self.letters_table
-        clock = self.world.clock
-        return DynamoDBPlacedLetters(
-            self.room, client, table, pipeline=pipeline, run=run, clock=clock
-        )
+        place = {"client": client, "table": table, "pipeline": pipeline}
+        return {**place, "run": run, "clock": self.world.clock}
 
     def objects(self, run: str, folder: Callable[..., str] = run_object) -> S3RunObjects:
         """The objects of one run: pages, manifest and report."""
@@ -310,7 +303,7 @@ class Stores:
 
     @cached_property
     def router(self) -> Router:
-        from deadletter.aws.router import LambdaRouter
+        from deadletter.aws.functions import LambdaRouter
 
         return self.asks or LambdaRouter(self.clients.functions, self.resources.router_function)
 

@@ -1,7 +1,9 @@
-"""Readers of an index tell the pipeline's own rows from those that somebody else put there."""
+"""A row that can't be read is a value, and readers of an index tell own rows from foreign ones."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,12 +12,16 @@ from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.dynamodb import stored
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.own_rows import (
+from deadletter.aws.rows import (
     MOST_NAMED,
+    Broken,
     ForeignRows,
+    decoded,
     failing_origin,
     is_own_letter,
+    readable,
     waiting_copy,
+    whole,
 )
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import CAUSE_SHARDS, ROWS_KEPT, cause_partition, lane_partition
@@ -27,6 +33,7 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import SHARDS, LaneCount, WaitingRoomEntry
+from deadletter.replay.run import RunsUnavailable
 from deadletter.routing.decision import Hold
 from tests.aws.backends import Aws
 from tests.each_row import each_row
@@ -237,3 +244,34 @@ def test_a_circuit_of_another_pipeline_is_not_among_those_in_trouble(aws: Aws) -
         aws.dynamodb.put_item(TableName=CIRCUITS, Item=stored(item))
     circuits = DynamoDBCircuits(aws.dynamodb, CIRCUITS, "orders")
     assert [circuit.key for circuit in circuits.troubled()] == ["orders"]
+
+
+def text_in(row: Mapping[str, Any]) -> Any:
+    return json.loads(row["text"])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{}, {"text": None}, {"text": "{"}, {"text": "[" * 100_000}, {"text": b"\xff"}],
+)
+def test_a_row_that_can_not_be_read_is_a_value_with_its_name(row: Mapping[str, Any]) -> None:
+    named = {"pk": "orders#runs", "sk": "r1", **row}
+    broken = decoded(text_in, named, "letters")
+    assert broken == Broken("letters orders#runs r1")
+    assert readable(text_in, named, "nothing") == "nothing"
+    with pytest.raises(RunsUnavailable, match="letters orders#runs r1"):
+        whole(broken, RunsUnavailable)
+
+
+def test_what_a_row_says_is_the_value_itself() -> None:
+    assert whole(decoded(text_in, {"text": "7"}, "letters"), RunsUnavailable) == 7
+
+
+def test_an_error_that_is_not_about_the_row_is_no_broken_row() -> None:
+    """A row of which only a store knows more is not broken when the store gives no answer."""
+
+    def asks(_row: Mapping[str, Any]) -> None:
+        raise RunsUnavailable("no answer")
+
+    with pytest.raises(RunsUnavailable, match="no answer"):
+        decoded(asks, {}, "letters")

@@ -1,4 +1,8 @@
-"""Tells a pipeline's own rows from foreign ones: an index shows all rows that name its key.
+"""What a row says, and whose it is: an enemy may write any, and an index shows all of a key.
+
+A decoder raises for a row that is not as we write it. Nothing of that leaves an adapter: `decoded`
+makes it `Broken`, a value with the name of the row. Such a row is noted by its name, left as it is,
+and stops nothing else.
 
 Who may write one row of the letters table can give it any attribute that a policy lets it, and so
 put it into any lane or under any cause. Readers rebuild the key from the one partition kind that
@@ -10,10 +14,73 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from deadletter.aws.errors import row_name
 from deadletter.aws.table import PARTITION, SORT, Key
 from deadletter.contract import EDITED, Partition, body_object
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a row raises that is not as we write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A row that is not as we write it; `name` is how a person finds it."""
+
+    name: str
+
+
+def readable(
+    decode: Callable[[Mapping[str, Any]], T], row: Mapping[str, Any], otherwise: D
+) -> T | D:
+    """What a decoder reads in a row; `otherwise` if it raises because the row is malformed."""
+    try:
+        return decode(row)
+    except _MALFORMED:
+        return otherwise
+
+
+def decoded(
+    decode: Callable[[Mapping[str, Any]], T], row: Mapping[str, Any], table: str
+) -> T | Broken:
+    """What a decoder reads in a row of the letters table, given as plain data."""
+    return readable(decode, row, Broken(row_name(table, row.get(PARTITION), row.get(SORT))))
+
+
+def whole(row: T | Broken, error: Callable[[str], Exception]) -> T:
+    """What a row says. Raises the `error` about its name for who can't go on without it."""
+    if isinstance(row, Broken):
+        raise error(row.name)
+    return row
+
+
+MOST_BROKEN = 20
+"""Rows that are remembered by name at once; of more, the first ones say enough."""
+
+
+class BadRows:
+    """The names of rows that a process could not read and has not told. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._names: dict[str, None] = {}
+
+    def note(self, name: str) -> None:
+        with self._lock:
+            if len(self._names) < MOST_BROKEN:
+                self._names[name] = None
+
+    def take(self) -> tuple[str, ...]:
+        """The names since the last call, each once."""
+        with self._lock:
+            names, self._names = tuple(self._names), {}
+        return names
+
 
 NO_GROUP = "letter"
 """Sort key of a waiting letter's row without a FIFO group."""

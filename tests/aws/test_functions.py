@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.run_start import LambdaRunStarter
+from deadletter.aws.functions import LambdaRunStarter
 from deadletter.aws.wiring import moving as wiring
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryLambda

@@ -1,9 +1,9 @@
-"""The router as a Lambda function."""
+"""Our own functions, as they call one another: the router is asked, and runs are started."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import member, ours
@@ -65,3 +65,35 @@ def _failure(payload: bytes) -> str:
     except (ValueError, TypeError, KeyError):
         return "no reason given"
     return text if kind == RouterUnavailable.__name__ else kind
+
+
+class LambdaRunStarter:
+    """Invokes the redriver's function asynchronously, for runs beside the present one.
+
+    `client` makes the client: most runs start no other one and need none.
+    """
+
+    def __init__(self, client: Callable[[], LambdaClient], function: str) -> None:
+        self._client = client
+        self._function = function
+
+    def start(self, event: Mapping[str, Any]) -> None:
+        from deadletter.redrive.redriver_setup import RunNotStarted
+
+        with ours(RunNotStarted, "lambda", self._function):
+            _start(self._client(), self._function, event)
+
+
+def start_rescue(client: LambdaClient, function: str, source: str) -> None:
+    """Start a run that moves everything out of `source`; its end is not waited for.
+
+    Raises RescueUnavailable.
+    """
+    from deadletter.watch.watch import RescueUnavailable
+
+    with ours(RescueUnavailable, "lambda", function):
+        _start(client, function, {"source": source, "rescue": True})
+
+
+def _start(client: LambdaClient, function: str, event: Mapping[str, Any]) -> None:
+    client.invoke(FunctionName=function, InvocationType="Event", Payload=compact_json(event))
