@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from deadletter.pace.auto_rate import AutoRate
 from deadletter.redrive.fair_shares import Shares
+from deadletter.redrive.journal import GRACE
+from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
 from deadletter.redrive.source_memory import (
     BRIEF_FOR,
     REMEMBERED_TROUBLES,
@@ -94,7 +96,10 @@ def test_the_first_run_of_a_source_may_be_lost_too() -> None:
     assert with_lost_run(SourceMemory(held_until=0.5), 1_000.0).fruitless == 1
 
 
-@each_row(("fruitless", "minutes"), [(0, 0), (1, 2), (2, 4), (3, 8), (4, 15), (5, 15), (1_000, 15)])
+@each_row(
+    ("fruitless", "minutes"),
+    [(0, 0), (1, 2.25), (2, 4.25), (3, 8.25), (4, 15), (5, 15), (1_000, 15)],
+)
 def test_letters_are_left_alone_for_longer_up_to_a_quarter_of_an_hour(
     fruitless: int, minutes: float
 ) -> None:
@@ -130,9 +135,12 @@ def test_a_source_without_a_run_has_no_trouble_and_nothing_to_wait_for() -> None
 
 def test_the_pause_runs_from_the_end_of_the_last_fruitless_run() -> None:
     memory = SourceMemory(fruitless=1, fruitless_at=1_000.0)
-    assert seconds_until_next_try(memory, 1_030.0) == 90.0
-    assert seconds_until_next_try(memory, 1_119.5) == 0.5
-    assert seconds_until_next_try(memory, 1_120.0) == 0.0
+    assert seconds_until_next_try(memory, 1_045.0) == 90.0
+    assert seconds_until_next_try(memory, 1_134.5) == 0.5
+    assert seconds_until_next_try(memory, 1_135.0) == 0.0
+    # By then the intents of a run that ended as it began have ended.
+    intents = 55.0 + LOCK_PAST_DEADLINE + GRACE
+    assert seconds_until_next_try(memory, 1_000.0) > intents
 
 
 def test_a_run_that_names_no_trouble_leaves_the_known_one() -> None:

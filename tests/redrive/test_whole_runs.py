@@ -143,9 +143,9 @@ def test_a_look_that_did_not_see_all_keeps_what_was_the_oldest(stage: Stage) -> 
     ("fruitless", "ago", "text"),
     [
         (1, 30, "the last run moved none of its messages: the next try is in 2 minutes"),
-        (1, 60, "the last run moved none of its messages: the next try is in a minute"),
+        (1, 75, "the last run moved none of its messages: the next try is in a minute"),
         (1, 119, "the last run moved none of its messages: the next try is in a minute"),
-        (2, 0, "the last 2 runs moved none of their messages: the next try is in 4 minutes"),
+        (2, 15, "the last 2 runs moved none of their messages: the next try is in 4 minutes"),
     ],
 )
 def test_a_run_that_does_not_try_says_when_the_next_one_will(

@@ -642,9 +642,10 @@ def _load(name: str, environment: Mapping[str, str], clock: Clock) -> ModuleType
     for copy in copies.values():
         for attribute in own.keys() & vars(copy).keys():
             setattr(copy, attribute, own[attribute])
-    logger: Any = getattr(module, "logger", None)
-    if logger is not None:
-        logger.setLevel(logging.CRITICAL)
+    if hasattr(module, "logger"):
+        # The one of its name is that of other tests too.
+        module.logger = logging.getLogger(__name__)
+        module.logger.setLevel(logging.CRITICAL)
     return module
 
 

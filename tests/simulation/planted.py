@@ -32,7 +32,7 @@ from deadletter.redrive import (
     journal,
     journal_sweep,
     openings,
-    rescue,
+    router_client,
     sending,
 )
 from deadletter.redrive.journal import Slot
@@ -614,8 +614,8 @@ def _() -> Iterator[None]:
 @bug("a parked letter is rescued into the lane of delays")
 def _() -> Iterator[None]:
     with (
-        patch.object(rescue, "is_parking", lambda source: False),
-        patch.object(rescue, "dedicated_lane", lambda id_: "due"),
+        patch.object(router_client, "is_parking", lambda source: False),
+        patch.object(router_client, "dedicated_lane", lambda id_: "due"),
     ):
         yield
 
@@ -635,7 +635,7 @@ def _() -> Iterator[None]:
 
         return verdict
 
-    with replaced(rescue.RescueVerdicts, "_verdict", make):
+    with replaced(router_client.RescueVerdicts, "_verdict", make):
         yield
 
 

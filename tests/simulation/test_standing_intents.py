@@ -209,14 +209,17 @@ def test_a_letter_on_record_is_not_made_visible(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_letter_on_record_that_cannot_be_moved_is_not_made_visible() -> None:
-    stage = dead_letter()
+    stage = Stage()
+    stage.put("{")
+    stage.fail()
     assert run(stage, at_mark("cut")) is None
     visible: list[Any] = []
 
     def no_target(name: str, options: dict[str, Any]) -> str | None:
         if name == "change_message_visibility_batch":
             visible.extend(options["Entries"])
-        return "refused" if "MaximumMessageSize" in options.get("AttributeNames", ()) else None
+        is_asked = name == "get_queue_attributes" and "parking" in options["QueueUrl"]
+        return "refused" if is_asked else None
 
     report = run(stage, no_target)
     assert report is not None

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.wiring import posting
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
-from deadletter.webhook import connections
 from deadletter.webhook.connections import KeptConnections
 from deadletter.webhook.dispatcher import POSTS_AT_ONCE
 from handlers import dispatch
@@ -93,7 +93,7 @@ def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     settings = {"allow_loopback": True, "timeout": PATIENCE}
     with dispatcher_at_work.deployed(letterbox, monkeypatch, **settings) as box:
         kept = KeptConnections(box.clock)
-        monkeypatch.setattr(connections, "KeptConnections", lambda _: kept)
+        monkeypatch.setattr(posting, "KeptConnections", lambda _: kept)
         yield box
         kept.close()
 
