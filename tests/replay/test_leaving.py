@@ -200,14 +200,17 @@ def test_what_a_worker_could_not_write_of_a_letter_is_written_before_it_is_delet
     assert [ticket.fate for ticket in bench.tickets.all()] == [ReplayOutcome.SENT]
 
 
+class Down:
+    """A router that gives no answer."""
+
+    def decide(self, _questions: object) -> RouterAnswer:
+        raise RouterUnavailable("throttled")
+
+
 def test_a_sent_letter_whose_facts_are_missing_stays_while_the_router_gives_no_answer() -> None:
     bench = ReplayBench([""])
     copy = sent_without_facts(bench)
     bench.abort()
-
-    class Down:
-        def decide(self, _questions: object) -> RouterAnswer:
-            raise RouterUnavailable("throttled")
 
     assert not bench.leave(router=Down())
     assert bench.in_lane() == [copy]
@@ -221,10 +224,6 @@ def test_a_router_that_gives_no_answer_holds_up_only_what_was_sent() -> None:
     bench = ReplayBench(["a", "a"])
     copy = sent_without_facts(bench)
     bench.abort()
-
-    class Down:
-        def decide(self, _questions: object) -> RouterAnswer:
-            raise RouterUnavailable("throttled")
 
     assert not bench.leave(router=Down())
     assert bench.in_lane() == [copy]
