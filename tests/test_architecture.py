@@ -140,7 +140,7 @@ STUBS_FOR = {"boto3": "mypy_boto3_"}
 
 # Code that makes a proof has got a confirmation: see deadletter.message.confirmation.
 MAY_CONFIRM = {
-    "lambdas/deadletter/outage/canary_sources.py",
+    "lambdas/deadletter/outage/canaries.py",
     "lambdas/deadletter/aws/queue.py",
     "lambdas/deadletter/aws/waiting_room.py",
     "lambdas/deadletter/redrive/journal.py",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from deadletter.aws.circuits import KEEP_SECONDS
 from deadletter.circuit.transitions import CLOCK_SKEW
 from deadletter.contract import ROWS_KEPT
-from deadletter.outage.canary_sources import POLL_SECONDS
+from deadletter.outage.canaries import POLL_SECONDS
 from deadletter.outage.executions import START_SECONDS
 from deadletter.outage.prober import LOCK_MARGIN_SECONDS
 from deadletter.processing.guard import CLAIM_MARGIN_SECONDS

@@ -44,7 +44,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter, compact_json, to_json
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.canary_sources import LaneCanaries
+from deadletter.outage.canaries import LaneCanaries
 from deadletter.redrive.journal import Intent, Plan, key_of
 from deadletter.redrive.order import Order
 from deadletter.redrive.orphans import delete_orphans

@@ -13,7 +13,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.canary_sources import (
+from deadletter.outage.canaries import (
     CanaryResult,
     DlqCanaries,
     LaneCanaries,

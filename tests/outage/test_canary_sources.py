@@ -10,7 +10,7 @@ import pytest
 
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.confirmation import Confirmation
-from deadletter.outage.canary_sources import CanaryResult, DlqCanaries, judge_answer
+from deadletter.outage.canaries import CanaryResult, DlqCanaries, judge_answer
 from deadletter.redrive.journal import Intent, JournalUnavailable, OpenIntents, key_of
 from tests.each_row import each_row
 from tests.samples import letter, received

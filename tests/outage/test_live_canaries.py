@@ -15,8 +15,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import Depth, ReceivedLetter
 from deadletter.message.stamp import initial_stamp
-from deadletter.outage.canary_sources import CanaryResult, NotInLaneYet
-from deadletter.outage.live_canaries import REST_SECONDS, MainQueueCanaries
+from deadletter.outage.canaries import REST_SECONDS, CanaryResult, MainQueueCanaries, NotInLaneYet
 from deadletter.routing.decision import Decision, Hold, Park, Redrive
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable, Verdict
 from tests.outage.test_canary_places import LetterQueue, handles

@@ -25,7 +25,7 @@ from deadletter.circuit.transitions import (
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
-from deadletter.outage.canary_sources import CanaryResult, NotInLaneYet
+from deadletter.outage.canaries import CanaryResult, NotInLaneYet
 from deadletter.outage.execution_step import (
     LONGEST_WAIT_SECONDS,
     MOST_PROBES,

@@ -16,8 +16,7 @@ from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable
 from deadletter.message.envelope import QueueTraits
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp, attribute
-from deadletter.outage.canary_sources import WaitingLetters
-from deadletter.outage.candidates import BlamelessLetters
+from deadletter.outage.canaries import BlamelessLetters, WaitingLetters
 from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally

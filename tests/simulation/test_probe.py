@@ -21,7 +21,7 @@ from deadletter.circuit.state import CircuitPolicy, State
 from deadletter.circuit.transitions import CLOCK_SKEW
 from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK
-from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
+from deadletter.outage.canaries import ASIDE_COOLDOWNS
 from deadletter.outage.execution_step import ExecutionStep
 from deadletter.outage.prober import ConsumerUnavailable
 from deadletter.redrive.journal import Intent, Plan, key_of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
     from deadletter.message.queue import ReceivedLetter
-    from deadletter.outage.canary_sources import CanaryResult
+    from deadletter.outage.canaries import CanaryResult
     from deadletter.replay.carriers import DirectAnswer, DirectFate
 
 _HANDLE = "replay"
@@ -74,7 +74,7 @@ class LambdaConsumer:
     ) -> CanaryResult:
         # Only the probe has them.
         from deadletter.circuit.transitions import CanaryVerdict
-        from deadletter.outage.canary_sources import CanaryResult, judge_answer
+        from deadletter.outage.canaries import CanaryResult, judge_answer
         from deadletter.outage.prober import ConsumerUnavailable
 
         record = to_event(received.letter, receipt_handle=received.handle, source_arn=source_arn)

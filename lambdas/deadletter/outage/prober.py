@@ -19,7 +19,7 @@ from deadletter.circuit.transitions import (
 from deadletter.contract import CONFIG_SUFFIX, with_config_keys
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
-from deadletter.outage.canary_sources import CanaryResult, CanarySource, NotInLaneYet
+from deadletter.outage.canaries import CanaryResult, CanarySource, NotInLaneYet
 from deadletter.outage.execution_step import (
     CircuitAnnouncer,
     Execution,

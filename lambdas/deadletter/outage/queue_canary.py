@@ -12,8 +12,13 @@ from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailab
 from deadletter.message.envelope import seal
 from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.canary_sources import CanaryChoice, CanarySource, hold_for
-from deadletter.outage.candidates import failed_by_itself, is_of_another
+from deadletter.outage.canaries import (
+    CanaryChoice,
+    CanarySource,
+    failed_by_itself,
+    hold_for,
+    is_of_another,
+)
 from deadletter.outage.prober import CanarySender, QueueCanary
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order

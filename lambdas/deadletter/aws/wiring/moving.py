@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
     from deadletter.aws.observed import DynamoDBObserved
     from deadletter.message.queue import Queue
-    from deadletter.outage.canary_sources import (
+    from deadletter.outage.canaries import (
         CanaryChoice,
         CanarySource,
         DlqCanaries,
         LaneCanaries,
+        LaneMover,
+        MainQueueCanaries,
     )
     from deadletter.outage.executions import OutageExecutions
-    from deadletter.outage.lane_moves import LaneMover
-    from deadletter.outage.live_canaries import MainQueueCanaries
     from deadletter.outage.prober import Prober
     from deadletter.outage.queue_canary import MainQueueSender
     from deadletter.redrive.concurrency import InParallel
@@ -317,7 +317,7 @@ def _hides_nothing(_key: str) -> bool:
 
 
 def _lane_mover(stores: Stores) -> LaneMover:
-    from deadletter.outage.lane_moves import LaneMover
+    from deadletter.outage.canaries import LaneMover
 
     return LaneMover(
         mover_for=partial(_mover_for, stores, {}),
@@ -336,7 +336,7 @@ def _mover_for(stores: Stores, targets: Mapping[str, Queue], tally: Tally) -> Mo
 
 
 def _live_canaries(stores: Stores, mover: LaneMover) -> MainQueueCanaries:
-    from deadletter.outage.live_canaries import MainQueueCanaries
+    from deadletter.outage.canaries import MainQueueCanaries
 
     pipeline, resources = stores.pipeline, stores.resources
     return MainQueueCanaries(
@@ -354,9 +354,12 @@ def _canary_sources(
     stores: Stores, mover: LaneMover, main: MainQueueCanaries
 ) -> list[CanarySource]:
     """The sources of canaries in order: dead letters first, untried messages last."""
-    from deadletter.outage.canary_sources import WaitingLetters
-    from deadletter.outage.candidates import BlamelessLetters
-    from deadletter.outage.lane_moves import InAnyOrder, RefilledLane
+    from deadletter.outage.canaries import (
+        BlamelessLetters,
+        InAnyOrder,
+        RefilledLane,
+        WaitingLetters,
+    )
 
     pipeline, router, ledger = stores.pipeline, stores.router, stores.ledger
     if pipeline.mode is Mode.OBSERVE:
@@ -410,7 +413,7 @@ def _has_library_and_enforces(pipeline: Pipeline) -> bool:
 
 def _retry_seconds(pipeline: Pipeline) -> float:
     """Seconds before a dead letter that failed as a canary is tried again."""
-    from deadletter.outage.canary_sources import ASIDE_COOLDOWNS
+    from deadletter.outage.canaries import ASIDE_COOLDOWNS
 
     return ASIDE_COOLDOWNS * pipeline.circuit.cooldown_cap
 
@@ -419,7 +422,7 @@ def _dead_letter_sources(
     stores: Stores, in_dlq: CanaryChoice, in_lane: CanaryChoice
 ) -> tuple[DlqCanaries, LaneCanaries]:
     """The places where dead letters wait for a circuit: the DLQ and the circuit's lane."""
-    from deadletter.outage.canary_sources import DlqCanaries, LaneCanaries
+    from deadletter.outage.canaries import DlqCanaries, LaneCanaries
 
     pipeline, resources, world = stores.pipeline, stores.resources, stores.world
     return (

@@ -1,4 +1,4 @@
-"""Where canaries come from: the circuit's lane, and the DLQ."""
+"""The letters that test whether a dependency works, and the places that they come from."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
-from deadletter.contract import RESPONSE, circuit_lane, is_of_delays
+from deadletter.contract import CONFIG_SUFFIX, RESPONSE, circuit_lane, is_of_delays
+from deadletter.failure.fate import Evidence, shown_by, was_tried
+from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow
 from deadletter.message.confirmation import Confirmation
+from deadletter.message.letter import whole_number
 from deadletter.message.queue import LetterStore, Queue, ReceivedLetter
+from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import (
     OUT_OF_ROOM,
     ClaimLost,
@@ -28,9 +32,17 @@ from deadletter.redrive.journal import (
 from deadletter.redrive.lane_claim import lane_slot
 from deadletter.redrive.mover import Left, Mover
 from deadletter.redrive.order import MAIN, Order
+from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
-from deadletter.routing.decision import Hold
-from deadletter.routing.router import Router, Verdict, question_about, usable_verdicts
+from deadletter.routing.decision import Hold, Redrive
+from deadletter.routing.router import (
+    Question,
+    Router,
+    RouterUnavailable,
+    Verdict,
+    question_about,
+    usable_verdicts,
+)
 
 MOST_LETTERS_LOOKED_AT = 5
 """Letters of a queue that one probe receives at most: each receive counts for the letter."""
@@ -431,3 +443,344 @@ def hold_for(router: Router, received: ReceivedLetter, key: str) -> Verdict | No
     if verdict is None or not isinstance(verdict.decision, Hold):
         return None
     return verdict if verdict.decision.lane == circuit_lane(key) else None
+
+
+def is_of_another(row: LedgerRow, key: str, pipeline: str) -> bool:
+    """Whether the circuit `key` is the pipeline's, and the letter's calls count for its own.
+
+    Its own is that of a value in the message, such as its endpoint.
+    """
+    return key.removesuffix(CONFIG_SUFFIX) == pipeline and row.endpoint not in ("", pipeline)
+
+
+def failed_by_itself(row: LedgerRow, key: str, pipeline: str) -> bool:
+    """Whether the letter's last failure is no evidence for the circuit `key`.
+
+    What it would show as a canary is known already, and is nothing. A letter that the consumer
+    only gave back untried has not failed.
+    """
+    tried = [failure for failure in row.since_release if was_tried(failure)]
+    return bool(tried) and (
+        is_of_another(row, key, pipeline) or shown_by(tried[-1], key) is Evidence.NEUTRAL
+    )
+
+
+class BlamelessLetters(CanaryChoice):
+    """Accepts letters that wait for the circuit alone, and did not fail by their own fault.
+
+    With `recorded` also only those that the ledger knows: a letter that its consumer has never
+    recorded may kill it.
+    """
+
+    def __init__(
+        self, *, pipeline: str, router: Router, ledger: Ledger, recorded: bool = False
+    ) -> None:
+        self._pipeline = pipeline
+        self._router = router
+        self._ledger = ledger
+        self._recorded = recorded
+        self._verdicts: dict[str, Verdict] = {}
+
+    def accepts(self, received: ReceivedLetter, key: str) -> bool:
+        """As CanaryChoice; also raises LedgerUnavailable."""
+        verdict = hold_for(self._router, received, key)
+        if verdict is None:
+            return False
+        origin = verdict.stamp.origin
+        row = self._ledger.rows([origin]).get(origin, NO_ROW)
+        unknown = self._recorded and not row.since_release
+        if row.unreadable or unknown or failed_by_itself(row, key, self._pipeline):
+            return False
+        self._verdicts = {received.letter.message_id: verdict}
+        return True
+
+    def verdict_on(self, received: ReceivedLetter) -> Verdict:
+        """The router's verdict on the letter accepted last."""
+        return self._verdicts[received.letter.message_id]
+
+
+MOST_MOVED = 3
+"""Dead letters that one probe moves into the lane at most: candidates for the next probes."""
+
+
+class LaneMover:
+    """Moves one letter at a time into the lane of a circuit, with the mover.
+
+    `mover_for` makes a mover that counts on a tally; `owner` gives a new token for each slot of
+    the journal; `message_ttl` is the age in seconds at which a letter expires; `clock` gives
+    epoch seconds, and `count_metric` counts a metric by its name.
+    """
+
+    def __init__(
+        self,
+        *,
+        mover_for: Callable[[Tally], Mover],
+        journal: Journal,
+        owner: Callable[[], str],
+        message_ttl: float,
+        clock: Callable[[], float],
+        count_metric: Callable[[str, int], None],
+    ) -> None:
+        self._message_ttl = message_ttl
+        self._clock = clock
+        self._mover_for = mover_for
+        self._journal = journal
+        self._owner = owner
+        self._count_metric = count_metric
+
+    def move(
+        self, queue: LetterStore, received: ReceivedLetter, verdict: Verdict, key: str
+    ) -> bool:
+        """Move a letter out of a queue; `verdict` is the router's on it, whatever it says.
+
+        Returns False if the letter may still be in its place alone.
+        """
+        order = Order(received, *self._held(verdict, key))
+        owner = self._owner()
+        slot = Slot(self._journal, f"canary.{owner}", owner, home=received.home)
+        tally = Tally(self._count_metric)
+        left = self._mover_for(tally).move([order], slot, queue=queue)
+        for name, number in tally.report("", "", "").metrics().items():
+            self._count_metric(name, number)
+        with suppress(JournalUnavailable):
+            slot.close()
+        return not left.stayed and not left.unknown
+
+    def _held(self, verdict: Verdict, key: str) -> tuple[Hold, Stamp]:
+        """The hold in the lane of a circuit, and the stamp that goes with it.
+
+        A letter that the router does not hold there waits all the same, until the lane opens or
+        the letter expires; then it is judged again.
+        """
+        lane, stamp = circuit_lane(key), verdict.stamp
+        if isinstance(verdict.decision, Hold) and verdict.decision.lane == lane:
+            return verdict.decision, stamp
+        sent = stamp.first_sent / 1000 if stamp.first_sent else self._clock()
+        hold = Hold(lane, sent + self._message_ttl, f"waits for circuit {key}")
+        return hold, replace(
+            stamp, rule=None, decision="HOLD", reason=None, because=hold.because, canary=None
+        )
+
+
+class RefilledLane(CanarySource):
+    """The circuit's lane. Without a candidate there, dead letters are moved into it first.
+
+    Only dead letters that `choice` accepts are moved: their last failure is evidence for this
+    circuit.
+    """
+
+    def __init__(
+        self,
+        *,
+        lane: LaneCanaries,
+        dlq: DlqCanaries,
+        queue: LetterStore,
+        choice: BlamelessLetters,
+        mover: LaneMover,
+    ) -> None:
+        self._lane = lane
+        self._dlq = dlq
+        self._queue = queue
+        self._choice = choice
+        self._mover = mover
+
+    @property
+    def arn(self) -> str:
+        return self._lane.arn
+
+    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
+        """As CanarySource; also raises LedgerUnavailable, and NotInLaneYet after a move."""
+        received = self._lane.take(key, lock_seconds)
+        if received is not None or not self._refill(key, lock_seconds):
+            return received
+        received = self._lane.take(key, lock_seconds)
+        if received is None:
+            raise NotInLaneYet(key)
+        return received
+
+    def record(self, received: ReceivedLetter) -> bool:
+        return self._lane.record(received)
+
+    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
+        return self._lane.settle(received, result)
+
+    def give_back(self, received: ReceivedLetter) -> None:
+        self._lane.give_back(received)
+
+    def _refill(self, key: str, lock_seconds: float) -> int:
+        """Move dead letters into the lane; returns how many."""
+        for moved in range(MOST_MOVED):
+            received = self._dlq.take(key, lock_seconds)
+            if received is None:
+                return moved
+            verdict = self._choice.verdict_on(received)
+            if not self._mover.move(self._queue, received, verdict, key):
+                # What may be on its way keeps its lock.
+                return moved
+        return MOST_MOVED
+
+
+class InAnyOrder(CanarySource):
+    """Several sources, each time in another order.
+
+    For a consumer without the library: which letter fails by its own fault is not known, and
+    the letters of one source may all be such.
+    """
+
+    def __init__(self, sources: Sequence[CanarySource], random: Random) -> None:
+        self._sources = list(sources)
+        self._random = random
+        self._last = self._sources[0]
+
+    @property
+    def arn(self) -> str:
+        return self._last.arn
+
+    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
+        for source in self._random.sample(self._sources, len(self._sources)):
+            received = source.take(key, lock_seconds)
+            if received is not None:
+                self._last = source
+                return received
+        return None
+
+    def record(self, received: ReceivedLetter) -> bool:
+        return self._last.record(received)
+
+    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
+        return self._last.settle(received, result)
+
+    def give_back(self, received: ReceivedLetter) -> None:
+        self._last.give_back(received)
+
+
+LEAST_RECEIVES_LEFT = 1
+"""Receives that a message must have left to be tried: without an answer it comes back, and at its
+last receive it would die of it."""
+
+LEAST_RECEIVES_LEFT_IN_ORDER = 3
+"""The same on FIFO, where a message that is moved away is overtaken by its group."""
+
+LEAST_RECEIVES_LEFT_UNMOVED = 4
+"""The same where we may move nothing: a message that fails goes back."""
+
+REST_SECONDS = 60
+"""How long a message with too few receives left is hidden: each look at it is a receive."""
+
+MOST_LOOKED_AT = 3
+"""Messages that one probe receives at most."""
+
+
+class LiveQueue(HidingQueue, Protocol):
+    """A queue whose messages die after a number of receives."""
+
+    def max_receives(self) -> int | None:
+        """Receives after which a message goes to the DLQ; None if it never does."""
+
+
+class MainQueueCanaries(CanarySource):
+    """The next message of the main queue: in HALF_OPEN it is the one that is let through.
+
+    One that fails is moved into the circuit's lane, whatever its fault, and is the next canary
+    there: a live message is never tried twice. Without a `mover` it goes back to the queue.
+    `keys` are the circuits that any message can test. For the circuit of a single key it gives
+    no letter: finding one means receiving many, and each receive counts for its letter. Nor does
+    it give a letter that another circuit holds, such as that of its endpoint.
+    """
+
+    def __init__(
+        self,
+        *,
+        queue: LiveQueue,
+        arn: str,
+        fifo: bool,
+        keys: Callable[[str], bool],
+        mover: LaneMover | None,
+        router: Router,
+    ) -> None:
+        self._queue = queue
+        self._arn = arn
+        self._keys = keys
+        self._mover = mover
+        self._router = router
+        self._key = ""
+        if mover is None:
+            self._least = LEAST_RECEIVES_LEFT_UNMOVED
+        else:
+            self._least = LEAST_RECEIVES_LEFT_IN_ORDER if fifo else LEAST_RECEIVES_LEFT
+
+    @property
+    def arn(self) -> str:
+        return self._arn
+
+    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
+        """As CanarySource; raises NotInLaneYet after it has moved a message that would die."""
+        if not self._keys(key):
+            return None
+        self._key = key
+        most = self._queue.max_receives()
+        for _ in range(MOST_LOOKED_AT):
+            batch = self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
+            if not batch:
+                return None
+            try:
+                verdict = self._verdict_on(batch[0])
+            except RouterUnavailable:
+                # A router without an answer must not keep live traffic paused.
+                verdict = None
+            holder = _holder(verdict, key)
+            left = None if most is None else most - _receives(batch[0])
+            if holder == key and (left is None or left >= self._least):
+                return batch[0]
+            # Released at its last receive, it would die of our look at it.
+            dies = left is not None and left <= 0
+            if not dies or not self._move(batch[0], verdict, holder):
+                self._queue.hide([(batch[0].handle, REST_SECONDS)])
+            elif holder == key:
+                raise NotInLaneYet(key)
+        return None
+
+    def hides(self, key: str) -> bool:
+        """Whether messages that could test this circuit are hidden at present."""
+        return self._keys(key) and self._queue.depth().in_flight > 0
+
+    def record(self, received: ReceivedLetter) -> bool:
+        return False
+
+    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
+        if result.proof is not None:
+            return not self._queue.delete([(received, result.proof)])
+        if result.verdict is CanaryVerdict.NO_ANSWER:
+            return False
+        # What the ledger says of it has changed by the failure, so the router is asked again.
+        if not self._move(received, self._verdict_on(received), self._key):
+            self.give_back(received)
+        return False
+
+    def give_back(self, received: ReceivedLetter) -> None:
+        self._queue.make_visible([received.handle])
+
+    def _move(self, received: ReceivedLetter, verdict: Verdict | None, key: str) -> bool:
+        """Move a message into the lane of a circuit. Returns False if it may still be here."""
+        if self._mover is None or verdict is None or isinstance(verdict.decision, Redrive):
+            # Without a mover we may move nothing; or its circuit has closed meanwhile.
+            return False
+        return self._mover.move(self._queue, received, verdict, key)
+
+    def _verdict_on(self, received: ReceivedLetter) -> Verdict | None:
+        copy = received.letter.message_id
+        answer = self._router.decide([Question(received.letter, served=True, home=received.home)])
+        return usable_verdicts(answer, [copy]).get(copy)
+
+
+def _holder(verdict: Verdict | None, key: str) -> str:
+    """The circuit that holds a message back: `key`, or another one, such as its endpoint's."""
+    decision, prefix = verdict.decision if verdict else None, circuit_lane("")
+    if isinstance(decision, Hold) and decision.lane.startswith(prefix):
+        return decision.lane.removeprefix(prefix)
+    return key
+
+
+def _receives(received: ReceivedLetter) -> int:
+    """How often the message was received, this time included."""
+    return whole_number(received.letter.system.get("ApproximateReceiveCount")) or 1
