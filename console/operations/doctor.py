@@ -286,7 +286,7 @@ def _has_pause_tag(functions: LambdaClient, row: Mapping[str, Any]) -> bool | No
     """Whether our tag says that we paused a mapping; None if its tags could not be read."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from deadletter.outage.pause_tag import PAUSE_TAG
+    from deadletter.outage.mapping import PAUSE_TAG
 
     arn = row.get("EventSourceMappingArn")
     if not arn:

@@ -15,13 +15,13 @@ from deadletter.aws.events import EventBridgeCircuitEvents, EventBus
 from deadletter.circuit.state import RAMP_STEPS, Circuit, Override, Pollers, State
 from deadletter.circuit.transitions import Tripped
 from deadletter.events.schema import problems
-from deadletter.outage.event_source import (
+from deadletter.outage.mapping import (
     ConsumerMapping,
     ConsumerPause,
+    Limits,
     MappingBusy,
     MappingUnavailable,
 )
-from deadletter.outage.pause_tag import Limits
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryMappings, client_error
 from tests.each_row import each_row

@@ -35,8 +35,8 @@ from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.event_source import MappingUnavailable
 from deadletter.outage.executions import ExecutionsUnavailable
+from deadletter.outage.mapping import MappingUnavailable
 from deadletter.redrive.journal import Intent, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.redriver_setup import RunNotStarted

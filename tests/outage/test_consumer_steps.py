@@ -28,7 +28,6 @@ from deadletter.circuit.transitions import (
 )
 from deadletter.contract import config_key
 from deadletter.outage.consumer_steps import ConsumerSteps
-from deadletter.outage.event_source import ConsumerMapping
 from deadletter.outage.execution_step import (
     BadExecution,
     CircuitAnnouncer,
@@ -37,9 +36,10 @@ from deadletter.outage.execution_step import (
     execution_from_json,
     seconds_to_probe,
 )
+from deadletter.outage.mapping import ConsumerMapping
 from tests.each_row import each_row
 from tests.outage.breakers import KEY, NOW, Announcements, Circuits
-from tests.outage.test_event_source import OneMapping, pause_of
+from tests.outage.test_mapping import OneMapping, pause_of
 
 EXECUTION = Execution(KEY, 1, 0)
 

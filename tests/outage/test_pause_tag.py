@@ -7,7 +7,7 @@ import re
 import pytest
 
 from deadletter.circuit.state import Pollers
-from deadletter.outage.pause_tag import Limits, PauseTag, tag_from_value
+from deadletter.outage.mapping import Limits, PauseTag, tag_from_value
 from tests.each_row import each_row
 
 # What AWS takes as the value of a tag.

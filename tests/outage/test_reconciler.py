@@ -15,11 +15,11 @@ from deadletter.circuit.transitions import (
     PermitTaken,
     Tripped,
 )
-from deadletter.outage.event_source import ConsumerMapping, MappingUnavailable
 from deadletter.outage.executions import START_SECONDS, ExecutionsUnavailable, execution_name
+from deadletter.outage.mapping import ConsumerMapping, MappingUnavailable
 from deadletter.outage.reconciler import Reconciler, Sweep
 from tests.outage.breakers import KEY, Circuits
-from tests.outage.test_event_source import OneMapping, pause_of
+from tests.outage.test_mapping import OneMapping, pause_of
 
 
 @dataclass

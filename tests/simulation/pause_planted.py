@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from deadletter.aws.event_source import LambdaMappings
-from deadletter.outage import event_source
-from deadletter.outage.event_source import ConsumerMapping, ConsumerPause
-from deadletter.outage.pause_tag import Limits, PauseTag
+from deadletter.outage import mapping
+from deadletter.outage.mapping import ConsumerMapping, ConsumerPause, Limits, PauseTag
 from deadletter.outage.reconciler import Reconciler
 from tests.simulation.planting import Bugs, replaced
 
@@ -87,12 +86,12 @@ class _NoRows:
     """A store in which every row is lost."""
 
     def read(self, keys: Any) -> Any:
-        return {key: event_source.Circuit(key) for key in keys}
+        return {key: mapping.Circuit(key) for key in keys}
 
 
 @BUGS.plant("the time of the tag is not compared")
 def _timeless() -> Iterator[None]:
-    with replaced(event_source, "SETTLING_SECONDS", lambda _: 1e12):
+    with replaced(mapping, "SETTLING_SECONDS", lambda _: 1e12):
         yield
 
 
@@ -104,7 +103,7 @@ def _no_sweep() -> Iterator[None]:
 
 @BUGS.plant("a lost ramp leaves its limit")
 def _low_limit() -> Iterator[None]:
-    with replaced(event_source, "_limits_of_ramp", lambda _: lambda _own: []):
+    with replaced(mapping, "_limits_of_ramp", lambda _: lambda _own: []):
         yield
 
 

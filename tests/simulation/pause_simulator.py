@@ -14,14 +14,14 @@ from typing import Any
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitPolicy
 from deadletter.circuit.transitions import CanaryAnswered, CanaryVerdict, PermitTaken, Tripped
-from deadletter.outage.event_source import (
+from deadletter.outage.executions import execution_name
+from deadletter.outage.mapping import (
+    PAUSE_TAG,
     SETTLING_SECONDS,
     ConsumerPause,
     MappingBusy,
     MappingUnavailable,
 )
-from deadletter.outage.executions import execution_name
-from deadletter.outage.pause_tag import PAUSE_TAG
 from deadletter.outage.reconciler import Reconciler
 from deadletter.testing.fakes import MemoryMappings
 from tests.outage.breakers import KEY, Circuits

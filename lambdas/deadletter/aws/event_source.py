@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, member, ours, refusal
 from deadletter.circuit.state import Pollers
-from deadletter.outage.event_source import (
+from deadletter.outage.mapping import (
+    PAUSE_TAG,
     ConsumerMapping,
+    Limits,
     MappingBusy,
     Mappings,
     MappingUnavailable,
+    PauseTag,
+    tag_from_value,
 )
-from deadletter.outage.pause_tag import PAUSE_TAG, Limits, PauseTag, tag_from_value
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitPolicy, Circuits
-from deadletter.outage.event_source import ConsumerPause
 from deadletter.outage.execution_step import (
     BadExecution,
     CircuitAnnouncer,
@@ -14,6 +13,7 @@ from deadletter.outage.execution_step import (
     Next,
     seconds_to_probe,
 )
+from deadletter.outage.mapping import ConsumerPause
 
 
 class ConsumerSteps:

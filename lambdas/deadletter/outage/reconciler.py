@@ -8,8 +8,8 @@ from functools import partial
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitsUnavailable, State
 from deadletter.circuit.transitions import Breaker, ExecutionLost, OverrideEnded
-from deadletter.outage.event_source import ConsumerPause, MappingBusy, MappingUnavailable
 from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, repairs_for
+from deadletter.outage.mapping import ConsumerPause, MappingBusy, MappingUnavailable
 from deadletter.signals.figures import Count
 
 RESTARTED = Count.OUTAGE_RESTARTED

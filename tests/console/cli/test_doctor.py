@@ -16,7 +16,7 @@ import pytest
 from console.cli.exit import Exit
 from console.operations import doctor, item
 from deadletter.circuit.state import State
-from deadletter.outage.pause_tag import PAUSE_TAG
+from deadletter.outage.mapping import PAUSE_TAG
 from deadletter.testing.fakes import client_error
 
 REGION = "eu-west-1"

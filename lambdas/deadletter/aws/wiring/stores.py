@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
     from deadletter.aws.watch_store import DynamoDBWatchStore
     from deadletter.message.queue import Queue
-    from deadletter.outage.event_source import ConsumerPause
     from deadletter.outage.execution_step import CircuitAnnouncer
     from deadletter.outage.executions import OutageExecutions
     from deadletter.outage.health import HttpHealth
+    from deadletter.outage.mapping import ConsumerPause
     from deadletter.redrive.concurrency import InParallel
     from deadletter.redrive.mover import Mover
     from deadletter.redrive.report import Tally
@@ -318,7 +318,7 @@ class Stores:
     def consumer_pause(self) -> ConsumerPause | None:
         """Pauses the consumer by its event source mapping. None if we may change no mapping."""
         from deadletter.aws.event_source import LambdaMappings
-        from deadletter.outage.event_source import ConsumerPause
+        from deadletter.outage.mapping import ConsumerPause
 
         resources = self.resources
         if not resources.consumer_mapping and not resources.consumer_function:

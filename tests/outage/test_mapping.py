@@ -25,15 +25,16 @@ from deadletter.circuit.transitions import (
     PermitTaken,
     Tripped,
 )
-from deadletter.outage.event_source import (
+from deadletter.outage.mapping import (
     LEAST_CONCURRENCY,
     ConsumerMapping,
     ConsumerPause,
+    Limits,
     MappingBusy,
+    PauseTag,
     low_concurrency,
     low_limits,
 )
-from deadletter.outage.pause_tag import Limits, PauseTag
 from tests.each_row import each_row
 from tests.outage.breakers import KEY, Circuits
 
