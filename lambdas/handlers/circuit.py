@@ -6,7 +6,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.judging import consumer_steps_for, outage_clients
-from deadletter.outage.execution_step import execution_from_json
+from deadletter.outage.steps import execution_from_json
 from handlers.init import prepared
 from handlers.metrics import count_metric
 from handlers.runtime import settings, world

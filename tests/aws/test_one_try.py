@@ -28,7 +28,7 @@ from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Letter
 from deadletter.message.queue import SendResult
 from deadletter.message.stamp import Stamp
-from deadletter.outage.execution_step import ExecutionStep, Next
+from deadletter.outage.steps import ExecutionStep, Next
 from deadletter.redrive.report import Tally, nothing
 from deadletter.replay.plan import DELIVER, ReplayPlan
 from deadletter.replay.run import ReplayRun

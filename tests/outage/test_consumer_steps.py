@@ -27,16 +27,16 @@ from deadletter.circuit.transitions import (
     Tripped,
 )
 from deadletter.contract import config_key
-from deadletter.outage.consumer_steps import ConsumerSteps
-from deadletter.outage.execution_step import (
+from deadletter.outage.mapping import ConsumerMapping
+from deadletter.outage.steps import (
     BadExecution,
     CircuitAnnouncer,
+    ConsumerSteps,
     Execution,
     Next,
     execution_from_json,
     seconds_to_probe,
 )
-from deadletter.outage.mapping import ConsumerMapping
 from tests.each_row import each_row
 from tests.outage.breakers import KEY, NOW, Announcements, Circuits
 from tests.outage.test_mapping import OneMapping, pause_of

@@ -26,15 +26,6 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.outage.canaries import CanaryResult, NotInLaneYet
-from deadletter.outage.execution_step import (
-    LONGEST_WAIT_SECONDS,
-    MOST_PROBES,
-    SECONDS_BETWEEN_CANARIES,
-    CircuitAnnouncer,
-    Execution,
-    ExecutionStep,
-    Next,
-)
 from deadletter.outage.prober import (
     EMPTY_PROBES_FOR_SUCCESS,
     EMPTY_PROBES_WHILE_HIDDEN,
@@ -44,6 +35,15 @@ from deadletter.outage.prober import (
     ConsumerUnavailable,
     Health,
     Prober,
+)
+from deadletter.outage.steps import (
+    LONGEST_WAIT_SECONDS,
+    MOST_PROBES,
+    SECONDS_BETWEEN_CANARIES,
+    CircuitAnnouncer,
+    Execution,
+    ExecutionStep,
+    Next,
 )
 from deadletter.redrive.journal import JournalUnavailable
 from tests.outage.breakers import KEY, Announcements, Circuits

@@ -21,15 +21,15 @@ from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK
 from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable
-from deadletter.outage.execution_step import (
+from deadletter.outage.prober import CanarySender, Prober, QueueCanary
+from deadletter.outage.queue_canary import verdict_from_row
+from deadletter.outage.steps import (
     SECONDS_TO_FIRST_CHECK,
     CircuitAnnouncer,
     Execution,
     ExecutionStep,
     Next,
 )
-from deadletter.outage.prober import CanarySender, Prober, QueueCanary
-from deadletter.outage.queue_canary import verdict_from_row
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable

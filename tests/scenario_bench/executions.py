@@ -11,7 +11,7 @@ from typing import Any
 
 from greenlet import greenlet
 
-from deadletter.outage.execution_step import Execution, execution_from_json
+from deadletter.outage.steps import Execution, execution_from_json
 from deadletter.testing.fakes import client_error
 from tests.scenario_bench.timeline import Timeline
 

@@ -40,7 +40,7 @@ from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import NO_END, CircuitPolicy, Override, State
 from deadletter.circuit.transitions import OverrideBegun
 from deadletter.contract import CAUSES_ROW
-from deadletter.outage.execution_step import Execution
+from deadletter.outage.steps import Execution
 from deadletter.processing.lambda_event import permit_of, records_of
 from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.unguarded import process_unguarded

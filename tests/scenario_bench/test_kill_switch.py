@@ -16,7 +16,7 @@ import pytest
 from deadletter.aws.wiring.stores import Stores
 from deadletter.circuit.state import NO_END, Circuit, Override, State
 from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
-from deadletter.outage.execution_step import Execution
+from deadletter.outage.steps import Execution
 from tests.scenario_bench.event_source import Environment
 from tests.scenario_bench.measure import places_of, send
 from tests.scenario_bench.scenario import Scenario, Spell, Trouble

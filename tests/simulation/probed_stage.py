@@ -11,7 +11,7 @@ from deadletter.aws.clients import Clients, OutageClients
 from deadletter.aws.wiring.moving import prober_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import Circuit
-from deadletter.outage.execution_step import Execution, ExecutionStep
+from deadletter.outage.steps import Execution, ExecutionStep
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from tests.outages import OutageHarness

@@ -19,7 +19,7 @@ from deadletter.contract import Mode
 from deadletter.message.letter import from_api, to_event
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.canaries import ASIDE_COOLDOWNS
-from deadletter.outage.execution_step import SECONDS_TO_FIRST_CHECK, ExecutionStep
+from deadletter.outage.steps import SECONDS_TO_FIRST_CHECK, ExecutionStep
 from deadletter.processing.delivery import Delivery
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import client_error

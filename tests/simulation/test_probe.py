@@ -22,8 +22,8 @@ from deadletter.circuit.transitions import CLOCK_SKEW
 from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK
 from deadletter.outage.canaries import ASIDE_COOLDOWNS
-from deadletter.outage.execution_step import ExecutionStep
 from deadletter.outage.prober import ConsumerUnavailable
+from deadletter.outage.steps import ExecutionStep
 from deadletter.redrive.journal import Intent, Plan, key_of
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline

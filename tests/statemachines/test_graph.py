@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deadletter.contract import DAY
-from deadletter.outage.execution_step import Next
+from deadletter.outage.steps import Next
 from deadletter.replay.judge import ReplayNext
 from deadletter.replay.machine import APPROVAL_DAYS
 

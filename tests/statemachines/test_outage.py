@@ -296,7 +296,7 @@ def test_after_so_many_probes_another_execution_goes_on(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(account)
-    monkeypatch.setattr("deadletter.outage.execution_step.MOST_PROBES", 3)
+    monkeypatch.setattr("deadletter.outage.steps.MOST_PROBES", 3)
     account.answers = failing(4)
     execution = account.run(account.trip())
     assert execution.visited[-1] == "HandOver"

@@ -20,7 +20,7 @@ from deadletter.contract import CONFIG_SUFFIX, with_config_keys
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.outage.canaries import CanaryResult, CanarySource, NotInLaneYet
-from deadletter.outage.execution_step import (
+from deadletter.outage.steps import (
     CircuitAnnouncer,
     Execution,
     ExecutionStep,

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from deadletter.aws.stack_request import Put, StackRequest
     from deadletter.aws.wiring.stores import CountMetric, Stores
     from deadletter.message.queue import QueueState
-    from deadletter.outage.consumer_steps import ConsumerSteps
     from deadletter.outage.executions import OutageExecutions
+    from deadletter.outage.steps import ConsumerSteps
     from deadletter.redrive.concurrency import InParallel
     from deadletter.replay.machine import ReplayExecutions
     from deadletter.routing.direct_router import DirectRouter
@@ -165,7 +165,7 @@ def consumer_steps_for(
 ) -> ConsumerSteps:
     """The steps of a pipeline's outages, except for the canary."""
     from deadletter.aws.wiring.stores import Stores
-    from deadletter.outage.consumer_steps import ConsumerSteps
+    from deadletter.outage.steps import ConsumerSteps
 
     stores = Stores(pipeline, resources, clients, world, count_metric=count_metric)
     return ConsumerSteps(

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
     from deadletter.aws.watch_store import DynamoDBWatchStore
     from deadletter.message.queue import Queue
-    from deadletter.outage.execution_step import CircuitAnnouncer
     from deadletter.outage.executions import OutageExecutions
     from deadletter.outage.health import HttpHealth
     from deadletter.outage.mapping import ConsumerPause
+    from deadletter.outage.steps import CircuitAnnouncer
     from deadletter.redrive.concurrency import InParallel
     from deadletter.redrive.mover import Mover
     from deadletter.redrive.report import Tally
@@ -344,7 +344,7 @@ class Stores:
     def circuit_announcer(self, client: EventBridgeClient) -> CircuitAnnouncer:
         """Announces changed circuits on EventBridge and by metrics."""
         from deadletter.aws.events import EventBridgeCircuitEvents
-        from deadletter.outage.execution_step import CircuitAnnouncer
+        from deadletter.outage.steps import CircuitAnnouncer
 
         name, count = self.pipeline.name, self.count_metric
         announcer = EventBridgeCircuitEvents(self.bus(client), name, count)
