@@ -26,6 +26,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.outage.canaries import CanaryResult, NotInLaneYet
+from deadletter.outage.health import Health
 from deadletter.outage.prober import (
     EMPTY_PROBES_FOR_SUCCESS,
     EMPTY_PROBES_WHILE_HIDDEN,
@@ -33,7 +34,6 @@ from deadletter.outage.prober import (
     SECONDS_FOR_HIDDEN,
     CanaryConsumer,
     ConsumerUnavailable,
-    Health,
     Prober,
 )
 from deadletter.outage.steps import (

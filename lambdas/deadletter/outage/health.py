@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from deadletter.outage.prober import Health
 from deadletter.webhook.http import HttpResponse, NoAnswer
 from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
@@ -17,6 +17,14 @@ beside the five of a worker's next look, and the bound of how often the page is 
 
 Exchange = Callable[[str, Destination, bytes, Mapping[str, str]], HttpResponse]
 """One HTTP exchange through the guard: method, destination, body, headers."""
+
+
+class Health(Protocol):
+    """Checks without a letter whether the dependency works. Its no is an answer; its yes is not:
+    a letter is tried if there is one."""
+
+    def trouble(self) -> str:
+        """Why it counts as down; empty if it works."""
 
 
 class HttpHealth(Health):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, Permit
 from deadletter.circuit.transitions import (
@@ -32,6 +32,10 @@ from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
 from deadletter.signals.figures import Count, Figure
+
+if TYPE_CHECKING:
+    # A pipeline without a health URL loads no client for one.
+    from deadletter.outage.health import Health
 
 LOCK_MARGIN_SECONDS = 60.0
 """How long a canary stays locked after the latest moment of its answer."""
@@ -79,14 +83,6 @@ class CanaryConsumer(Protocol):
 
         Raises ConsumerUnavailable.
         """
-
-
-class Health(Protocol):
-    """Checks without a letter whether the dependency works. Its no is an answer; its yes is not:
-    a letter is tried if there is one."""
-
-    def trouble(self) -> str:
-        """Why it counts as down; empty if it works."""
 
 
 class QueueCanary(Protocol):

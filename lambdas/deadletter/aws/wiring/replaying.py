@@ -52,7 +52,7 @@ from deadletter.signals.figures import Count
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
-    from deadletter.outage.prober import Health
+    from deadletter.outage.health import Health
 
 PASS_SECONDS = 300.0
 """Seconds of one pass of a snapshot: while it lasts, the schedule moves nothing."""
