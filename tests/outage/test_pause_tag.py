@@ -7,7 +7,7 @@ import re
 import pytest
 
 from deadletter.circuit.state import Pollers
-from deadletter.outage.mapping import Limits, PauseTag, tag_from_value
+from deadletter.outage.mapping import Limits, PauseTag
 from tests.each_row import each_row
 
 # What AWS takes as the value of a tag.
@@ -22,7 +22,7 @@ TAGS = [
 
 @pytest.mark.parametrize("tag", TAGS)
 def test_a_tag_reads_as_it_was_written_in_letters_that_aws_takes(tag: PauseTag) -> None:
-    assert tag_from_value(tag.to_value()) == tag
+    assert PauseTag.from_value(tag.to_value()) == tag
     assert AWS_VALUE.fullmatch(tag.to_value())
 
 
@@ -44,4 +44,4 @@ def test_the_value_is_spelled_as_documented() -> None:
     ],
 )
 def test_a_value_of_somebody_else_is_no_pause(value: str) -> None:
-    assert tag_from_value(value) is None
+    assert PauseTag.from_value(value) is None

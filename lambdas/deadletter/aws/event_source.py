@@ -15,7 +15,6 @@ from deadletter.outage.mapping import (
     Mappings,
     MappingUnavailable,
     PauseTag,
-    tag_from_value,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class LambdaMappings(Mappings):
     def pause_tag(self, mapping: ConsumerMapping) -> PauseTag | None:
         with ours(MappingUnavailable, "lambda", self._function):
             tags = member(self._client.list_tags(Resource=mapping.arn), "Tags")
-        return tag_from_value(tags[PAUSE_TAG]) if PAUSE_TAG in tags else None
+        return PauseTag.from_value(tags[PAUSE_TAG]) if PAUSE_TAG in tags else None
 
     def tag(self, mapping: ConsumerMapping, tag: PauseTag) -> None:
         tags = {PAUSE_TAG: tag.to_value()}

@@ -50,18 +50,18 @@ class PauseTag:
         both = "-" if pollers is None else f"{pollers.minimum}-{pollers.maximum}"
         return f"g={self.generation}/c={limit}/p={both}/t={int(self.at)}"
 
-
-def tag_from_value(value: str) -> PauseTag | None:
-    """The pause in a tag's value, or None if no version of ours has written it."""
-    match = _VALUE.fullmatch(value)
-    if match is None:
-        return None
-    limit, both = match["concurrency"], match["pollers"]
-    limits = Limits(
-        None if limit == "-" else int(limit),
-        None if both == "-" else Pollers(*map(int, both.split("-"))),
-    )
-    return PauseTag(int(match["generation"]), limits, float(match["at"]))
+    @classmethod
+    def from_value(cls, value: str) -> PauseTag | None:
+        """The pause in a tag's value, or None if no version of ours has written it."""
+        match = _VALUE.fullmatch(value)
+        if match is None:
+            return None
+        limit, both = match["concurrency"], match["pollers"]
+        limits = Limits(
+            None if limit == "-" else int(limit),
+            None if both == "-" else Pollers(*map(int, both.split("-"))),
+        )
+        return cls(int(match["generation"]), limits, float(match["at"]))
 
 
 LEAST_CONCURRENCY = 2
