@@ -52,7 +52,7 @@ from deadletter.redrive.waiting_room import FOREVER, SHARDS
 from deadletter.replay.plan import DISCARD, ApprovalAnswer, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.decision import Hold
-from deadletter.routing.router import Router
+from deadletter.routing.router import Router, Verdict
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.news import look_at_causes
@@ -68,6 +68,8 @@ from tests.infra.test_permissions import (
     statements,
 )
 from tests.judge import Judged
+from tests.outage.test_canary_sources import canary_setup
+from tests.samples import verdict
 from tests.simulation.stage import Stage, in_turn, prompt_policy
 from tests.tables import BUCKET, LETTERS
 
@@ -255,11 +257,9 @@ def looks_each_minute(world: World) -> Any:
     return {name: (lanes.count(name), lanes.first_due(name)) for name in names}, causes.causes
 
 
-class AnyLetter:
+def any_letter(received: ReceivedLetter, key: str) -> Verdict:
     """Every letter may be a canary."""
-
-    def accepts(self, received: ReceivedLetter, key: str) -> bool:
-        return True
+    return verdict(received.letter.message_id, Hold(circuit_lane(key), 0.0, "open"))
 
 
 def tries_a_canary(world: World) -> Any:
@@ -268,20 +268,17 @@ def tries_a_canary(world: World) -> Any:
 
     taken = set()
     for seed in range(20):
-        source = LaneCanaries(
-            arn="arn:main",
-            fifo=False,
+        setup = canary_setup(
+            DynamoDBJournal(client, LETTERS, VICTIM, ROWS_KEPT),
             room=world.room("probe"),
-            choice=AnyLetter(),
-            journal=DynamoDBJournal(client, LETTERS, VICTIM, ROWS_KEPT),
             owner=lambda: f"permit-{next(ids)}",
             clock=world.clock,
             random=Random(seed),
         )
-        received = source.take(VICTIM, 60)
-        if received is not None:
-            taken.add(received.letter.body)
-            source.give_back(received)
+        canary = LaneCanaries(setup, any_letter).take(VICTIM, 60)
+        if canary is not None:
+            taken.add(canary.received.letter.body)
+            canary.give_back()
     return taken
 
 

@@ -13,12 +13,16 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.canaries import (
-    CanaryResult,
-    DlqCanaries,
-    LaneCanaries,
+from deadletter.outage.canaries import Canary, CanaryResult, DlqCanaries, LaneCanaries
+from deadletter.redrive.journal import (
+    ClaimLost,
+    Intent,
+    JournalUnavailable,
+    OpenIntents,
+    Plan,
+    Slot,
+    key_of,
 )
-from deadletter.redrive.journal import ClaimLost, Intent, JournalUnavailable, Plan, key_of
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
@@ -30,13 +34,15 @@ from deadletter.redrive.waiting_room import (
     Wait,
     WaitingRoomEntry,
 )
-from deadletter.routing.decision import Redrive
+from deadletter.routing.decision import Hold, Redrive
+from deadletter.routing.router import Verdict
+from deadletter.settings.pipeline import Pipeline
 from tests.each_row import each_row
-from tests.outage.test_canary_sources import MemoryJournal
-from tests.samples import NOW, letter, received
+from tests.outage.test_canary_sources import MemoryJournal, canary_setup
+from tests.samples import NOW, letter, received, verdict
 
 KEY = "orders"
-PROCESSED = CanaryResult(CanaryVerdict.SUCCESS, Confirmation("m1", "consumer"))
+LANE = "circuit:orders"
 
 
 @dataclass
@@ -84,9 +90,10 @@ class Chosen:
     names: set[str]
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    def accepts(self, received: ReceivedLetter, key: str) -> bool:
-        self.asked.append((received.letter.message_id, key))
-        return received.letter.message_id in self.names
+    def __call__(self, received: ReceivedLetter, key: str) -> Verdict | None:
+        copy = received.letter.message_id
+        self.asked.append((copy, key))
+        return verdict(copy, Hold(LANE, NOW, "open")) if copy in self.names else None
 
 
 @dataclass
@@ -155,8 +162,8 @@ class Room:
 class LastChoice:
     """Turns every order round, and chooses the last."""
 
-    def shuffle(self, things: list[int]) -> None:
-        things.reverse()
+    def sample(self, things: Sequence[int], number: int) -> list[int]:
+        return list(things)[::-1][:number]
 
     def choice(self, things: Sequence[Any]) -> Any:
         return things[-1]
@@ -175,26 +182,37 @@ class DlqScene:
     room: Room = field(default_factory=Room)
     fifo: bool = False
     main_arn: str = "arn:main"
+    left: Left = field(default_factory=Left)
+    orders: list[Order] = field(default_factory=list)
 
     def source(self) -> DlqCanaries:
         queue: Any = self.queue
-        room: Any = self.room
-        return DlqCanaries(
-            queue=queue,
-            arn="arn:dlq",
+        setup = canary_setup(
+            self.journal,
+            pipeline=Pipeline("orders", fifo=self.fifo),
             main_arn=self.main_arn,
-            fifo=self.fifo,
-            choice=self.choice,
-            journal=self.journal,
-            room=room,
-            owner=lambda: "me",
-            aside_seconds=180.5,
-            clock=lambda: NOW,
+            room=self.room,
+            mover_for=lambda _: self,
         )
+        return DlqCanaries(setup, queue, self.choice)
 
     def take(self, lock_seconds: float = 80) -> str | None:
         canary = self.source().take(KEY, lock_seconds)
-        return canary.letter.message_id if canary else None
+        return canary.copy if canary else None
+
+    def taken(self) -> Canary:
+        """The letter m1, as the canary."""
+        self.queue.letters, self.choice.names = letters("m1"), {"m1"}
+        canary = self.source().take(KEY, 80)
+        assert canary is not None
+        return canary
+
+    def move(self, orders: Sequence[Order], slot: Slot, *, queue: object = None) -> Left:
+        """As a mover whose letters stay or may be gone."""
+        assert queue is self.queue
+        slot.intend([Plan(key_of(order.copy), "main", 1) for order in orders], NOW + 60)
+        self.orders += orders
+        return self.left
 
 
 def test_a_probe_looks_at_five_dead_letters_at_most_and_releases_them() -> None:
@@ -267,9 +285,9 @@ def test_a_letter_without_a_group_overtakes_none() -> None:
     assert scene.room.groups_asked == []
 
 
-def test_the_intent_of_a_dead_canary_names_its_prober_and_is_the_first_of_its_slot() -> None:
+def test_the_intent_of_a_dead_canary_is_the_first_of_its_slot() -> None:
     scene = DlqScene(LetterQueue(), Chosen(set()))
-    assert scene.source().record(received(letter()))
+    assert scene.taken().record()
     [intent] = scene.journal.written
     assert (intent.slot, intent.owner, intent.home) == ("canary.me", "me", "dlq")
     assert intent.plans == [Plan(key_of("m1"), "main", 0)]
@@ -278,89 +296,57 @@ def test_the_intent_of_a_dead_canary_names_its_prober_and_is_the_first_of_its_sl
 def test_a_slot_that_another_run_has_taken_stops_the_canary() -> None:
     scene = DlqScene(LetterQueue(), Chosen(set()), SharedJournal(rival=True))
     with pytest.raises(JournalUnavailable, match="the slot of a canary is taken"):
-        scene.source().record(received(letter()))
+        scene.taken().record()
 
 
 def test_a_letter_that_was_never_on_record_is_released_without_the_journal() -> None:
-    """So it is when the intent could not be written."""
     scene = DlqScene(LetterQueue(), Chosen(set()), SharedJournal(down={"erase", "mark"}))
-    assert not scene.source().settle(received(letter()), CanaryResult(CanaryVerdict.FAILURE))
-    assert scene.queue.waits == [("handle of m1", 181)]
+    scene.taken().give_back()
+    assert scene.queue.waits == handles("m1")
 
 
-def test_each_dead_canary_is_settled_under_its_own_intent() -> None:
-    scene = DlqScene(LetterQueue(), Chosen(set()))
-    source = scene.source()
-    source.record(received(letter()))
-    assert source.settle(received(letter()), PROCESSED)
-    # Nothing is on record now: without an intent nothing may be deleted.
-    assert not source.settle(received(letter(message_id="m2")), PROCESSED)
-    assert scene.queue.deleted == ["m1"]
-
-
-@dataclass
-class OneMove:
-    """A mover whose letter stays or may be gone; it keeps the intents of the time of the move."""
-
-    left: Left
-    slots: list[Any] = field(default_factory=list)
-    orders: list[Order] = field(default_factory=list)
-
-    def move(self, orders: Sequence[Order], slot: Any, *, queue: object = None) -> Left:
-        self.slots.append(slot)
-        self.orders += orders
-        return self.left
-
-
-def order_of(message: ReceivedLetter) -> Order:
-    return Order(message, Redrive(0, "tries circuit orders"), Stamp("m1", 1))
+def test_a_letter_whose_intent_may_stand_is_released_only_when_it_does_not() -> None:
+    """The write of the intent had no answer."""
+    scene = DlqScene(LetterQueue(), Chosen(set()), SharedJournal(down={"write"}))
+    canary = scene.taken()
+    with pytest.raises(JournalUnavailable):
+        canary.record()
+    canary.give_back()
+    assert scene.queue.waits == []
+    scene.journal.down = set()
+    canary.give_back()
+    assert (scene.queue.waits, scene.journal.read()) == (handles("m1"), [])
 
 
 MESSAGE = received(letter())
 
 
 @pytest.mark.parametrize(
-    ("left", "gone", "waits"),
-    [
-        (Left(), True, []),
-        (Left(stayed=[MESSAGE]), False, handles("m1")),
-        # It may have been sent, so its lock has to end by itself.
-        (Left(unknown=[MESSAGE]), True, []),
-    ],
+    ("left", "may_be_gone"),
+    [(Left(), True), (Left(stayed=[MESSAGE]), False), (Left(unknown=[MESSAGE]), True)],
 )
-def test_a_dead_letter_is_visible_at_once_only_if_it_was_certainly_not_sent(
-    left: Left, gone: bool, waits: list[tuple[str, int]]
-) -> None:
-    scene = DlqScene(LetterQueue(), Chosen(set()))
-    mover: Any = OneMove(left)
-    source = scene.source()
-    assert source.move(mover, order_of(MESSAGE), "permit") is gone
-    assert scene.queue.waits == waits
-    [slot] = mover.slots
-    slot.intend([Plan(key_of("m1"), "main", 1)], NOW + 60)
+def test_a_dead_letter_moves_under_an_intent_of_its_queue(left: Left, may_be_gone: bool) -> None:
+    scene = DlqScene(LetterQueue(), Chosen(set()), left=left)
+    canary = scene.taken()
+    assert canary.move(order_of(canary.received)) is may_be_gone
     [intent] = scene.journal.written
-    assert (intent.slot, intent.owner, intent.home) == ("canary.permit", "permit", "dlq")
+    assert (intent.slot, intent.owner, intent.home) == ("canary.me", "me", "dlq")
+    # Who moves it releases it, if it stayed.
+    assert (scene.queue.waits, scene.journal.read()) == ([], [])
+
+
+def order_of(message: ReceivedLetter) -> Order:
+    return Order(message, Redrive(0, "tries circuit orders"), Stamp("m1", 1))
 
 
 def test_a_journal_that_cannot_close_a_move_does_not_undo_it() -> None:
-    scene = DlqScene(LetterQueue(), Chosen(set()))
-    mover: Any = OneMove(Left())
-    original = mover.move
-
-    def move(orders: Sequence[Order], slot: Any, *, queue: object) -> Left:
-        slot.intend([Plan(key_of("m1"), "main", 1)], NOW + 60)
-        scene.journal.down = {"erase"}
-        left: Left = original(orders, slot, queue=queue)
-        return left
-
-    mover.move = move
-    assert scene.source().move(mover, order_of(MESSAGE), "permit")
-    assert list(scene.journal.held) == ["canary.permit"]
+    scene = DlqScene(LetterQueue(), Chosen(set()), SharedJournal(down={"erase"}))
+    canary = scene.taken()
+    assert canary.move(order_of(canary.received))
+    assert list(scene.journal.held) == ["canary.me"]
 
 
 # The circuit's lane.
-
-LANE = "circuit:orders"
 
 
 @dataclass
@@ -371,24 +357,33 @@ class LaneScene:
     choice: Chosen = field(default_factory=lambda: Chosen(set("abcdefgh")))
     journal: SharedJournal = field(default_factory=SharedJournal)
     fifo: bool = False
+    left: Left = field(default_factory=Left)
+    orders: list[Order] = field(default_factory=list)
 
     def source(self) -> LaneCanaries:
-        room: Any = self.room
-        random: Any = LastChoice()
-        return LaneCanaries(
-            arn="arn:main",
-            fifo=self.fifo,
-            room=room,
-            choice=self.choice,
-            journal=self.journal,
-            owner=lambda: "me",
-            clock=lambda: NOW,
-            random=random,
+        setup = canary_setup(
+            self.journal,
+            pipeline=Pipeline("orders", fifo=self.fifo),
+            room=self.room,
+            random=LastChoice(),
+            mover_for=lambda _: self,
         )
+        return LaneCanaries(setup, self.choice)
 
     def take(self) -> str | None:
         canary = self.source().take(KEY, 80)
-        return canary.letter.message_id if canary else None
+        return canary.copy if canary else None
+
+    def taken(self) -> Canary:
+        canary = self.source().take(KEY, 80)
+        assert canary is not None
+        return canary
+
+    def move(self, orders: Sequence[Order], slot: Slot, *, queue: object = None) -> Left:
+        """As a mover whose letters stay or may be gone."""
+        assert queue is None
+        self.orders += orders
+        return self.left
 
 
 def test_the_circuits_own_lane_comes_before_the_letters_that_are_due() -> None:
@@ -436,8 +431,8 @@ def test_a_canary_is_claimed_like_a_run_claims_its_shard_until_its_lock_ends() -
     ("slot", "canary"),
     [
         ("room:circuit:orders:0", None),
-        # Letters of the shard that were kept on record.
-        ("room:circuit:orders:0~owner.1", None),
+        # Another letter of the shard that was kept on record.
+        ("room:circuit:orders:0~owner.1", "a"),
         ("room:circuit:orders:1", "a"),
         ("room:circuit:orders:01", "a"),
         ("worker", "a"),
@@ -447,6 +442,16 @@ def test_a_shard_that_a_run_works_in_is_left_to_it(slot: str, canary: str | None
     scene = LaneScene(Room({(LANE, 0): letters("a")}))
     scene.journal.held[slot] = others_intent(slot)
     assert scene.take() == canary
+
+
+def test_what_a_run_that_died_in_a_shard_has_left_stays_on_record() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}))
+    slot = "room:circuit:orders:0"
+    scene.journal.held[slot] = others_intent(slot, expires=NOW - 3_600)
+    scene.taken().give_back()
+    [intent] = scene.journal.read()
+    assert intent.slot == "room:circuit:orders:0~another.1"
+    assert OpenIntents([intent], NOW).record_of("other").maybe_sent
 
 
 def test_a_letter_in_an_intent_of_another_slot_is_not_claimed() -> None:
@@ -491,60 +496,50 @@ def test_a_room_without_an_answer_frees_the_shard() -> None:
     assert scene.journal.read() == []
 
 
-def lane_canary(scene: LaneScene) -> tuple[LaneCanaries, ReceivedLetter]:
-    source = scene.source()
-    canary = source.take(KEY, 80)
-    assert canary is not None
-    return source, canary
-
-
 def test_a_processed_letter_of_the_lane_is_deleted_and_its_shard_free() -> None:
     scene = LaneScene(Room({(LANE, 0): letters("a")}))
-    source, canary = lane_canary(scene)
-    assert source.record(canary)
+    canary = scene.taken()
+    assert canary.record()
     proof = Confirmation("a", "consumer")
-    assert source.settle(canary, CanaryResult(CanaryVerdict.SUCCESS, proof))
+    assert canary.settle(CanaryResult(CanaryVerdict.SUCCESS, proof))
     assert (scene.room.deleted, scene.journal.read()) == (["a"], [])
+
+
+def test_a_letter_without_an_answer_stays_on_record_and_its_shard_is_free() -> None:
+    scene = LaneScene(Room({(LANE, 0): letters("a")}))
+    assert not scene.taken().settle(CanaryResult(CanaryVerdict.NO_ANSWER))
+    [intent] = scene.journal.read()
+    assert intent.slot == "room:circuit:orders:0~me.1"
+    assert OpenIntents([intent], NOW).record_of("a").is_busy
+    assert scene.take() is None
+    scene.room.held[LANE, 0] = letters("b")
+    assert scene.take() == "b"
 
 
 @pytest.mark.parametrize("down", [set(), {"erase"}])
 def test_a_letter_of_the_lane_is_given_back_by_closing_its_intent(down: set[str]) -> None:
     scene = LaneScene(Room({(LANE, 0): letters("a")}))
-    source, canary = lane_canary(scene)
+    canary = scene.taken()
     scene.journal.down = down
-    source.give_back(canary)
+    canary.give_back()
     assert len(scene.journal.read()) == len(down)
     assert scene.room.deleted == []
 
 
 @pytest.mark.parametrize(
-    ("left", "gone"),
+    ("left", "may_be_gone"),
     [(Left(), True), (Left(stayed=[MESSAGE]), False), (Left(unknown=[MESSAGE]), True)],
 )
 def test_a_letter_of_the_lane_moves_under_the_intent_that_claimed_it(
-    left: Left, gone: bool
+    left: Left, may_be_gone: bool
 ) -> None:
-    scene = LaneScene(Room({(LANE, 0): letters("a")}))
-    source, canary = lane_canary(scene)
-    mover: Any = OneMove(left)
-    assert source.move(mover, order_of(canary), "permit") is gone
-    assert [order.copy for order in mover.orders] == ["a"]
+    scene = LaneScene(Room({(LANE, 0): letters("a")}), left=left)
+    canary = scene.taken()
+    assert canary.move(order_of(canary.received)) is may_be_gone
+    assert [order.copy for order in scene.orders] == ["a"]
     assert scene.journal.read() == []
 
 
-def test_a_letter_is_settled_only_after_it_was_taken() -> None:
-    with pytest.raises(AssertionError, match="taken before it is settled"):
-        LaneScene(Room()).source().settle(received(letter()), PROCESSED)
-
-
-def test_a_letter_of_the_lane_is_settled_once() -> None:
-    scene = LaneScene(Room({(LANE, 0): letters("a")}))
-    source, canary = lane_canary(scene)
-    source.settle(canary, PROCESSED)
-    with pytest.raises(AssertionError):
-        source.settle(canary, PROCESSED)
-
-
-def test_sources_name_the_queue_that_the_consumer_is_told() -> None:
-    assert DlqScene(LetterQueue(), Chosen(set())).source().arn == "arn:dlq"
-    assert LaneScene(Room()).source().arn == "arn:main"
+def test_dead_letters_name_the_dlq_to_the_consumer() -> None:
+    assert DlqScene(LetterQueue(), Chosen(set())).taken().arn == "arn:dlq"
+    assert LaneScene(Room({(LANE, 0): letters("a")})).taken().arn == "arn:dlq"

@@ -10,10 +10,12 @@ import pytest
 
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.confirmation import Confirmation
-from deadletter.outage.canaries import CanaryResult, DlqCanaries, judge_answer
-from deadletter.redrive.journal import Intent, JournalUnavailable, OpenIntents, key_of
+from deadletter.outage.canaries import Canary, CanaryResult, CanarySetup, judge_answer
+from deadletter.redrive.journal import Intent, Journal, JournalUnavailable, OpenIntents, key_of
+from deadletter.redrive.known_intents import KnownIntents
+from deadletter.settings.pipeline import Pipeline
 from tests.each_row import each_row
-from tests.samples import letter, received
+from tests.samples import NOW, letter, received
 
 FAILED = {"batchItemFailures": [{"itemIdentifier": "m1"}]}
 NONE_FAILED: dict[str, Any] = {"batchItemFailures": []}
@@ -92,7 +94,8 @@ def test_the_confirmation_is_for_the_letter_that_was_sent() -> None:
 
 # What a dead letter's queue is told after the answer.
 
-ASIDE = 180.0
+ASIDE = 180
+"""Three of the longest cooldowns, in seconds."""
 
 
 @dataclass
@@ -151,24 +154,38 @@ class MemoryJournal:
             self.held[into.slot] = into
 
 
-def dead_letters(queue: Told, *, fifo: bool, journal: MemoryJournal | None = None) -> DlqCanaries:
-    """Canaries of a DLQ, of which one is on record."""
+def canary_setup(journal: Journal, **changes: Any) -> CanarySetup:
+    """What canaries of the pipeline `orders` are given, but for what it must not use."""
     nothing: Any = None
-    hiding: Any = queue
-    source = DlqCanaries(
-        queue=hiding,
-        arn="arn:dlq",
-        main_arn="arn:main",
-        fifo=fifo,
-        choice=nothing,
-        journal=journal or MemoryJournal(),
-        room=nothing,
-        owner=lambda: "me",
-        aside_seconds=ASIDE,
-        clock=lambda: 0.0,
+    clock = changes.get("clock", lambda: NOW)
+    setup: dict[str, Any] = {
+        "pipeline": Pipeline("orders", message_ttl=3_600.0),
+        "dlq_arn": "arn:dlq",
+        "main_arn": "arn:main",
+        "router": nothing,
+        "room": nothing,
+        "journal": journal,
+        "known": KnownIntents(journal, clock),
+        "mover_for": nothing,
+        "owner": lambda: "me",
+        "clock": clock,
+        "random": nothing,
+        "count_metric": lambda *_: None,
+    }
+    return CanarySetup(**{**setup, **changes})
+
+
+def dead_letter(
+    queue: Told, *, fifo: bool = False, journal: MemoryJournal | None = None, **changes: Any
+) -> Canary:
+    """A letter of the DLQ that is on record."""
+    any_queue: Any = queue
+    setup = canary_setup(
+        journal or MemoryJournal(), pipeline=Pipeline("orders", fifo=fifo), **changes
     )
-    assert source.record(received(letter()))
-    return source
+    canary = Canary(setup, received(letter()), "arn:dlq", queue=any_queue)
+    assert canary.record()
+    return canary
 
 
 @pytest.mark.parametrize(("fifo", "seconds"), [(False, 180), (True, 0)])
@@ -176,24 +193,24 @@ def test_a_dead_letter_that_failed_rests_but_never_hides_its_fifo_group(
     fifo: bool, seconds: int
 ) -> None:
     """SQS gives no later letter of a group while one of it is hidden."""
-    queue, canary = Told(), received(letter())
-    assert not dead_letters(queue, fifo=fifo).settle(canary, CanaryResult(CanaryVerdict.FAILURE))
-    assert queue == Told(hidden=[(canary.handle, seconds)])
+    queue = Told()
+    assert not dead_letter(queue, fifo=fifo).settle(CanaryResult(CanaryVerdict.FAILURE))
+    assert queue == Told(hidden=[("handle of m1", seconds)])
 
 
 @pytest.mark.parametrize("verdict", [CanaryVerdict.NEUTRAL, CanaryVerdict.NO_ANSWER])
 def test_a_letter_that_may_be_at_work_or_says_nothing_stays_locked(verdict: CanaryVerdict) -> None:
     queue = Told()
-    assert not dead_letters(queue, fifo=False).settle(received(letter()), CanaryResult(verdict))
+    assert not dead_letter(queue).settle(CanaryResult(verdict))
     assert queue == Told()
 
 
 @pytest.mark.parametrize("verdict", [CanaryVerdict.SUCCESS, CanaryVerdict.NEUTRAL])
 def test_a_letter_that_was_processed_is_deleted(verdict: CanaryVerdict) -> None:
-    queue, canary = Told(), received(letter())
-    processed = CanaryResult(verdict, Confirmation(canary.letter.message_id, "consumer"))
-    assert dead_letters(queue, fifo=True).settle(canary, processed)
-    assert queue == Told(deleted=[canary.handle])
+    queue = Told()
+    processed = CanaryResult(verdict, Confirmation("m1", "consumer"))
+    assert dead_letter(queue, fifo=True).settle(processed)
+    assert queue == Told(deleted=["handle of m1"])
 
 
 # What the journal says of a dead letter that the consumer was given.
@@ -204,7 +221,7 @@ LONG_AFTER = 2e10
 
 def test_the_intent_stands_before_the_consumer_is_called_and_names_the_queue() -> None:
     journal = MemoryJournal()
-    dead_letters(Told(), fifo=False, journal=journal)
+    dead_letter(Told(), journal=journal)
     [intent] = journal.read()
     assert [plan.key for plan in intent.plans] == [key_of("m1")]
     assert intent.expires == received(letter()).locked_until
@@ -217,32 +234,48 @@ def test_the_intent_stands_before_the_consumer_is_called_and_names_the_queue() -
 )
 def test_an_answered_letter_leaves_nothing_in_the_journal(result: CanaryResult) -> None:
     journal = MemoryJournal()
-    dead_letters(Told(), fifo=False, journal=journal).settle(received(letter()), result)
+    dead_letter(Told(), journal=journal).settle(result)
     assert journal.held == {}
 
 
 def test_a_letter_without_an_answer_is_unknown_to_later_runs() -> None:
     journal = MemoryJournal()
-    source = dead_letters(Told(), fifo=False, journal=journal)
-    source.settle(received(letter()), CanaryResult(CanaryVerdict.NO_ANSWER))
-    assert OpenIntents(journal.read(), LONG_AFTER).record_of("m1").maybe_sent
+    canary = dead_letter(Told(), journal=journal)
+    canary.settle(CanaryResult(CanaryVerdict.NO_ANSWER))
+    later = OpenIntents(journal.read(), LONG_AFTER).record_of("m1")
+    assert later.maybe_sent
+    # Its prober has lived to say so.
+    assert later.had_no_answer
 
 
 def test_a_processed_letter_that_could_not_be_deleted_is_only_deleted_later() -> None:
     journal = MemoryJournal()
-    source = dead_letters(Told(deletes=False), fifo=False, journal=journal)
-    assert not source.settle(received(letter()), PROCESSED)
+    canary = dead_letter(Told(deletes=False), journal=journal)
+    assert not canary.settle(PROCESSED)
     assert OpenIntents(journal.read(), LONG_AFTER).record_of("m1").mark is not None
+
+
+@pytest.mark.parametrize("give_back", [True, False])
+def test_a_letter_that_an_intent_still_names_keeps_its_lock(give_back: bool) -> None:
+    queue, journal = Told(), MemoryJournal()
+    canary = dead_letter(queue, journal=journal)
+    journal.down = {"erase"}
+    if give_back:
+        canary.give_back()
+    else:
+        canary.settle(CanaryResult(CanaryVerdict.FAILURE))
+    assert queue == Told()
+    assert OpenIntents(journal.read(), 0).record_of("m1").is_busy
 
 
 @pytest.mark.parametrize("down", [{"mark"}, {"erase"}, {"mark", "erase"}])
 def test_a_journal_that_fails_keeps_no_processed_letter_from_being_deleted(down: set[str]) -> None:
     queue = Told()
-    source = dead_letters(queue, fifo=False, journal=MemoryJournal(down=down))
-    assert source.settle(received(letter()), PROCESSED)
-    assert queue.deleted == [received(letter()).handle]
+    canary = dead_letter(queue, journal=MemoryJournal(down=down))
+    assert canary.settle(PROCESSED)
+    assert queue.deleted == ["handle of m1"]
 
 
 def test_a_letter_that_cannot_be_put_on_record_raises() -> None:
     with pytest.raises(JournalUnavailable):
-        dead_letters(Told(), fifo=False, journal=MemoryJournal(down={"write"}))
+        dead_letter(Told(), journal=MemoryJournal(down={"write"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,16 +11,21 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.transitions import CanaryVerdict
-from deadletter.contract import Reason
+from deadletter.contract import Mode, Reason
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
-from deadletter.message.queue import Depth, ReceivedLetter
+from deadletter.message.queue import Depth
 from deadletter.message.stamp import initial_stamp
 from deadletter.outage.canaries import REST_SECONDS, CanaryResult, MainQueueCanaries, NotInLaneYet
+from deadletter.redrive.journal import ROOM, Plan, Slot, key_of
+from deadletter.redrive.mover import Left
+from deadletter.redrive.order import Order
 from deadletter.routing.decision import Decision, Hold, Park, Redrive
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable, Verdict
+from deadletter.settings.pipeline import Pipeline
 from tests.outage.test_canary_places import LetterQueue, handles
-from tests.samples import letter, received
+from tests.outage.test_canary_sources import MemoryJournal, canary_setup
+from tests.samples import NOW, letter, received
 
 KEY = "orders"
 PROCESSED = CanaryResult(CanaryVerdict.SUCCESS, Confirmation("m1", "consumer"))
@@ -40,18 +46,6 @@ class LiveQueue(LetterQueue):
 
     def depth(self) -> Depth:
         return Depth(5, self.in_flight, 5)
-
-
-@dataclass
-class Moves:
-    """Keeps what is moved into a lane; `works` is False where the mover fails."""
-
-    works: bool = True
-    moved: list[tuple[str, str]] = field(default_factory=list)
-
-    def move(self, queue: Any, received: ReceivedLetter, verdict: Verdict, key: str) -> bool:
-        self.moved.append((received.letter.message_id, key))
-        return self.works
 
 
 @dataclass
@@ -77,33 +71,47 @@ class OneDecision:
 
 @dataclass
 class Scene:
-    """A main queue; without `moves` nothing may be moved."""
+    """A main queue, and a mover whose message ends in `left`."""
 
     queue: LiveQueue
-    moves: Moves | None = field(default_factory=Moves)
     router: OneDecision = field(default_factory=OneDecision)
     fifo: bool = False
+    mode: Mode = Mode.ENFORCE
+    left: Left = field(default_factory=Left)
+    undeleted: bool = False
+    moved: list[tuple[str, str]] = field(default_factory=list)
+    metrics: Counter[str] = field(default_factory=Counter)
 
     def source(self) -> MainQueueCanaries:
         queue: Any = self.queue
-        mover: Any = self.moves
-        return MainQueueCanaries(
-            queue=queue,
-            arn="arn:main",
-            fifo=self.fifo,
-            keys=lambda key: key == KEY,
-            mover=mover,
+        setup = canary_setup(
+            MemoryJournal(),
+            pipeline=Pipeline(KEY, fifo=self.fifo, mode=self.mode),
             router=self.router,
+            mover_for=lambda _: self,
+            count_metric=lambda name, number: self.metrics.update({name: number}),
         )
+        return MainQueueCanaries(setup, queue)
+
+    def move(self, orders: Sequence[Order], slot: Slot, *, queue: object = None) -> Left:
+        """As a mover. Where it may be here still, the journal is told."""
+        assert queue is self.queue
+        [order] = orders
+        self.moved.append((order.copy, order.hold.lane.removeprefix("circuit:")))
+        slot.intend([Plan(key_of(order.copy), ROOM, 0)], NOW + 60)
+        if self.undeleted or self.left.unknown:
+            slot.keep([order.copy])
+        return self.left
 
     def settle(self, result: CanaryResult) -> bool:
-        source = self.source()
-        source.take(KEY, 80)
-        return source.settle(received(letter()), result)
+        self.queue.letters = [letter()]
+        canary = self.source().take(KEY, 80)
+        assert canary is not None
+        return canary.settle(result)
 
     def take(self) -> str | None:
         canary = self.source().take(KEY, 80)
-        return canary.letter.message_id if canary else None
+        return canary.copy if canary else None
 
 
 def received_before(name: str, times: int) -> Letter:
@@ -114,7 +122,7 @@ def test_one_message_is_locked_for_the_whole_seconds_that_were_asked() -> None:
     scene = Scene(LiveQueue([letter(message_id="a"), letter(message_id="b")]))
     canary = scene.source().take(KEY, 79.2)
     assert canary is not None
-    assert canary.letter.message_id == "a"
+    assert (canary.copy, canary.arn) == ("a", "arn:main")
     # A short poll, of 0 seconds, may miss a message that is there.
     assert scene.queue.receives == [(1, 80, 2)]
     assert Scene(LiveQueue()).take() is None
@@ -127,7 +135,9 @@ def test_the_circuit_of_a_single_key_gets_no_live_message_and_counts_no_receive(
 
 
 def test_no_record_can_be_kept_of_a_live_message() -> None:
-    assert not Scene(LiveQueue()).source().record(received(letter()))
+    canary = Scene(LiveQueue([letter()])).source().take(KEY, 80)
+    assert canary is not None
+    assert not canary.record()
 
 
 @pytest.mark.parametrize(
@@ -136,8 +146,7 @@ def test_no_record_can_be_kept_of_a_live_message() -> None:
 def test_a_message_that_failed_moves_into_the_circuits_lane(result: CanaryResult) -> None:
     scene = Scene(LiveQueue())
     assert not scene.settle(result)
-    assert scene.moves is not None
-    assert scene.moves.moved == [("m1", KEY)]
+    assert scene.moved == [("m1", KEY)]
     assert (scene.queue.waits, scene.queue.deleted) == ([], [])
 
 
@@ -145,7 +154,7 @@ def test_a_message_without_an_answer_stays_locked() -> None:
     """The consumer may still be at work on it."""
     scene = Scene(LiveQueue())
     assert not scene.settle(CanaryResult(CanaryVerdict.NO_ANSWER))
-    assert scene.moves == Moves()
+    assert scene.moved == []
     assert scene.queue.waits == []
 
 
@@ -154,14 +163,14 @@ def test_a_message_is_gone_only_once_it_is_deleted(deletes: bool, deleted: list[
     scene = Scene(LiveQueue(deletes=deletes))
     assert scene.settle(PROCESSED) is deletes
     assert scene.queue.deleted == deleted
-    assert scene.moves == Moves()
+    assert scene.moved == []
 
 
 @pytest.mark.parametrize(
     "scene",
     [
-        Scene(LiveQueue(), moves=Moves(works=False)),
-        Scene(LiveQueue(), moves=None),
+        Scene(LiveQueue(), left=Left(stayed=[received(letter())])),
+        Scene(LiveQueue(), mode=Mode.OBSERVE),
         # The circuit has closed meanwhile.
         Scene(LiveQueue(), router=OneDecision(Redrive(0, "closed"))),
     ],
@@ -173,33 +182,37 @@ def test_a_message_that_cannot_be_moved_is_visible_at_once(scene: Scene) -> None
 
 def test_without_the_router_a_message_stays_locked() -> None:
     scene = Scene(LiveQueue(), router=OneDecision(down=True))
+    # It is tried all the same, and where it goes then is not known.
     with pytest.raises(RouterUnavailable):
         scene.settle(FAILED)
     assert scene.queue.deleted == []
 
 
 @pytest.mark.parametrize(
-    ("fifo", "moves", "most_tried"),
-    [(False, Moves(), 4), (True, Moves(), 2), (False, None, 1), (True, None, 1)],
+    ("fifo", "mode", "most_tried"),
+    [
+        (False, Mode.ENFORCE, 4),
+        (True, Mode.ENFORCE, 2),
+        (False, Mode.OBSERVE, 1),
+        (True, Mode.OBSERVE, 1),
+    ],
 )
-def test_a_message_needs_receives_left_to_be_tried(
-    fifo: bool, moves: Moves | None, most_tried: int
-) -> None:
+def test_a_message_needs_receives_left_to_be_tried(fifo: bool, mode: Mode, most_tried: int) -> None:
     """Without an answer it comes back, and looking at it has cost a receive as well."""
     for times in range(1, MOST_RECEIVES + 1):
-        scene = Scene(LiveQueue([received_before("a", times)]), moves=moves, fifo=fifo)
+        scene = Scene(LiveQueue([received_before("a", times)]), mode=mode, fifo=fifo)
         with suppress(NotInLaneYet):
             assert scene.take() == ("a" if times <= most_tried else None)
             continue
         assert times == MOST_RECEIVES
-        assert moves is not None
+        assert mode is Mode.ENFORCE
 
 
 def test_a_message_at_its_last_receive_is_moved_before_it_dies() -> None:
     scene = Scene(LiveQueue([received_before("a", MOST_RECEIVES), received_before("b", 1)]))
     with pytest.raises(NotInLaneYet):
         scene.take()
-    assert scene.moves == Moves(moved=[("a", KEY)])
+    assert scene.moved == [("a", KEY)]
     assert scene.queue.waits == []
 
 
@@ -208,11 +221,11 @@ def test_a_message_with_few_receives_left_rests() -> None:
     scene = Scene(LiveQueue([received_before("a", 4)]), fifo=True)
     assert scene.take() is None
     assert scene.queue.waits == [("handle of a", REST_SECONDS)]
-    assert scene.moves == Moves()
+    assert scene.moved == []
 
 
 def test_a_probe_looks_at_three_messages_at_most() -> None:
-    scene = Scene(LiveQueue([received_before(name, 4) for name in "abcd"]), moves=None)
+    scene = Scene(LiveQueue([received_before(name, 4) for name in "abcd"]), mode=Mode.OBSERVE)
     assert scene.take() is None
     assert len(scene.queue.receives) == 3
 
@@ -222,8 +235,10 @@ def test_a_queue_without_a_dlq_lets_no_message_die() -> None:
 
 
 def test_a_message_that_was_not_tried_is_visible_at_once() -> None:
-    scene = Scene(LiveQueue())
-    scene.source().give_back(received(letter()))
+    scene = Scene(LiveQueue([letter()]))
+    canary = scene.source().take(KEY, 80)
+    assert canary is not None
+    canary.give_back()
     assert scene.queue.waits == handles("m1")
 
 
@@ -242,7 +257,7 @@ def test_a_message_that_its_endpoints_circuit_holds_is_not_tried() -> None:
     scene = Scene(LiveQueue([letter(message_id="a")]), router=held_by("hook"))
     assert scene.take() is None
     assert scene.queue.waits == [("handle of a", REST_SECONDS)]
-    assert scene.moves == Moves()
+    assert scene.moved == []
 
 
 def test_one_at_its_last_receive_moves_into_the_lane_of_its_endpoint() -> None:
@@ -250,7 +265,7 @@ def test_one_at_its_last_receive_moves_into_the_lane_of_its_endpoint() -> None:
     last = [received_before("a", MOST_RECEIVES), received_before("b", MOST_RECEIVES)]
     scene = Scene(LiveQueue(last), router=held_by("hook"))
     assert scene.take() is None
-    assert scene.moves == Moves(moved=[("a", "hook"), ("b", "hook")])
+    assert scene.moved == [("a", "hook"), ("b", "hook")]
     assert scene.queue.waits == []
 
 

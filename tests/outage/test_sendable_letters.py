@@ -16,10 +16,9 @@ from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable
 from deadletter.message.envelope import QueueTraits
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp, attribute
-from deadletter.outage.canaries import BlamelessLetters, WaitingLetters
-from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
+from deadletter.outage.canaries import BlamelessLetters, waiting_for
+from deadletter.outage.queue_canary import LockedCanary, MainQueueSender, SendableLetters
 from deadletter.redrive.order import Order
-from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Decision, Hold, Redrive
 from deadletter.routing.router import Question, RouterAnswer, Verdict
 from tests.each_row import each_row
@@ -69,6 +68,10 @@ class Main:
     traits: QueueTraits = field(default_factory=QueueTraits)
 
 
+def as_any(double: Any) -> Any:
+    return double
+
+
 def choice(
     router: OneDecision | None = None,
     rows: Rows | None = None,
@@ -90,12 +93,12 @@ def choice(
 
 
 def accepts(letters: SendableLetters) -> bool:
-    return letters.accepts(received(letter()), KEY)
+    return letters(received(letter()), KEY) is not None
 
 
 def test_the_router_is_asked_as_if_the_letters_delay_were_over() -> None:
     router = OneDecision()
-    assert choice(router).accepts(received(letter(), home="orders-dlq"), KEY)
+    assert choice(router)(received(letter(), home="orders-dlq"), KEY)
     assert router.questions == [Question(letter(), served=True, home="orders-dlq")]
 
 
@@ -108,7 +111,7 @@ def test_a_letter_that_does_not_wait_for_the_circuit_is_no_canary(
 ) -> None:
     router: Any = OneDecision(decision)
     assert accepts(choice(router)) is accepted
-    assert WaitingLetters(router).accepts(received(letter()), KEY) is accepted
+    assert (waiting_for(router, received(letter()), KEY) is not None) is accepted
 
 
 @each_row(
@@ -158,8 +161,9 @@ def test_a_letter_whose_endpoint_failed_says_nothing_of_the_pipelines_circuit(
     )
     rows = Rows(LedgerRow((failure,), about=AboutLetter(endpoint=endpoint)))
     assert accepts(choice(rows=rows)) is accepted
-    blameless = BlamelessLetters(pipeline=KEY, router=OneDecision(), ledger=rows, recorded=True)
-    assert blameless.accepts(received(letter()), KEY) is accepted
+    router, ledger = as_any(OneDecision()), as_any(rows)
+    blameless = BlamelessLetters(KEY, router, ledger, recorded=True)
+    assert (blameless(received(letter()), KEY) is not None) is accepted
 
 
 @pytest.mark.parametrize(
@@ -181,14 +185,20 @@ def test_a_letter_that_was_a_canary_rests_for_as_long_as_it_is_set_aside(
 def test_a_canary_whose_send_time_is_unknown_was_sent_long_ago() -> None:
     router = OneDecision(stamp=Stamp("first", 2, 1, canary="permit"))
     timeless = received(letter(SentTimestamp=""))
-    assert choice(router, aside=NOW).accepts(timeless, KEY)
-    assert not choice(router, aside=NOW + 1).accepts(timeless, KEY)
+    assert choice(router, aside=NOW)(timeless, KEY)
+    assert not choice(router, aside=NOW + 1)(timeless, KEY)
+
+
+def canary_of(chosen: Verdict | None, permit: str) -> LockedCanary:
+    """The canary of a permit, out of a source that gives this letter."""
+    sent = sender([Source(received(letter()), chosen)], Counter()).take(KEY, permit, 110.0)
+    assert isinstance(sent, LockedCanary)
+    return sent
 
 
 def test_a_letter_needs_room_for_the_mark_of_a_permit_of_64_characters() -> None:
-    letters = choice()
-    assert accepts(letters)
-    mark = attribute(letters.order(received(letter()), KEY, "p" * 64).stamp)
+    chosen = choice()(received(letter()), KEY)
+    mark = attribute(canary_of(chosen, "p" * 64).order.stamp)
     # SQS counts the name, the type and the value of an attribute.
     size = len('{"tenantId": "a"}' + "Redrive" + mark.data_type + str(mark.value))
     assert accepts(choice(main=Main(QueueTraits(max_bytes=size))))
@@ -196,9 +206,7 @@ def test_a_letter_needs_room_for_the_mark_of_a_permit_of_64_characters() -> None
 
 
 def test_a_canary_is_a_redrive_of_the_next_attempt_under_the_permit() -> None:
-    letters = choice()
-    assert accepts(letters)
-    order = letters.order(received(letter()), KEY, "permit")
+    order = canary_of(choice()(received(letter()), KEY), "permit").order
     assert order.decision == Redrive(0, "tries circuit orders")
     assert order.stamp == Stamp(
         "first",
@@ -215,42 +223,34 @@ def test_a_canary_is_a_redrive_of_the_next_attempt_under_the_permit() -> None:
 
 @dataclass
 class Source:
-    """A source with at most one letter."""
+    """A source with at most one letter, which is its own canary."""
 
-    letter: ReceivedLetter | None = None
+    received: ReceivedLetter | None = None
+    verdict: Verdict | None = field(default_factory=lambda: Verdict("m1", WAITS, Stamp("first", 2)))
     moves: bool = True
     locks: list[float] = field(default_factory=list)
-    moved: list[tuple[Order, str]] = field(default_factory=list)
-    given_back: list[str] = field(default_factory=list)
+    moved: list[Order] = field(default_factory=list)
+    given_back: int = 0
 
-    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
+    def take(self, key: str, lock_seconds: float) -> Any:
         self.locks.append(lock_seconds)
-        return self.letter
+        return None if self.received is None else self
 
-    def move(self, mover: Tally, order: Order, owner: str) -> bool:
-        mover.count("Redriven", 1)
-        mover.count_now("PossibleDuplicate", 1)
-        self.moved.append((order, owner))
+    def move(self, order: Order) -> bool:
+        self.moved.append(order)
         return self.moves
 
-    def give_back(self, received: ReceivedLetter) -> None:
-        self.given_back.append(received.letter.message_id)
+    def give_back(self) -> None:
+        self.given_back += 1
 
 
 def sender(
     sources: Sequence[Source], metrics: Counter[str], rows: Rows | None = None
 ) -> MainQueueSender:
-    any_sources: Any = sources
-    ledger: Any = rows or Rows()
-    mover_for: Any = lambda tally: tally  # noqa: E731
-    letters = choice()
-    accepts(letters)
     return MainQueueSender(
         pipeline=KEY,
-        sources=any_sources,
-        choice=letters,
-        mover_for=mover_for,
-        ledger=ledger,
+        sources=sources,
+        ledger=as_any(rows or Rows()),
         count_metric=lambda name, number: metrics.update({name: number}),
     )
 
@@ -265,14 +265,14 @@ def test_the_first_source_with_a_letter_gives_the_canary() -> None:
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_a_canary_is_moved_once_under_its_permit_and_counted_once(moves: bool) -> None:
-    source, metrics = Source(received(letter()), moves=moves), Counter[str]()
-    canary = sender([source], metrics).take(KEY, "permit", 110.0)
+def test_a_canary_is_moved_once_under_its_permit_and_given_back_if_it_stays(moves: bool) -> None:
+    source = Source(received(letter()), moves=moves)
+    canary = sender([source], Counter()).take(KEY, "permit", 110.0)
     assert canary is not None
     assert canary.send() is moves
-    [(order, owner)] = source.moved
-    assert (order.copy, owner) == ("m1", "permit")
-    assert metrics == {"Redriven": 1, "PossibleDuplicate": 1}
+    [order] = source.moved
+    assert (order.copy, order.stamp.canary) == ("m1", "permit")
+    assert source.given_back == (not moves)
 
 
 def test_a_canary_that_is_given_back_stays_in_its_source() -> None:
@@ -280,7 +280,7 @@ def test_a_canary_that_is_given_back_stays_in_its_source() -> None:
     canary = sender([source], Counter()).take(KEY, "permit", 110.0)
     assert canary is not None
     canary.give_back()
-    assert (source.given_back, source.moved) == (["m1"], [])
+    assert (source.given_back, source.moved) == (1, [])
 
 
 def test_a_ledger_without_an_answer_is_counted_and_gives_no_verdict() -> None:

@@ -4,45 +4,42 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
-from deadletter.contract import CONFIG_SUFFIX, RESPONSE, circuit_lane, is_of_delays
+from deadletter.contract import (
+    CONFIG_SUFFIX,
+    DEPENDENCY_PREFIX,
+    RESPONSE,
+    Mode,
+    circuit_lane,
+    is_of_delays,
+)
 from deadletter.failure.fate import Evidence, shown_by, was_tried
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import whole_number
-from deadletter.message.queue import LetterStore, Queue, ReceivedLetter
-from deadletter.message.stamp import Stamp
-from deadletter.redrive.journal import (
-    OUT_OF_ROOM,
-    ClaimLost,
-    Intent,
-    Journal,
-    JournalUnavailable,
-    OpenIntents,
-    Plan,
-    Slot,
-    key_of,
-)
-from deadletter.redrive.lane_claim import lane_slot
-from deadletter.redrive.mover import Left, Mover
+from deadletter.message.queue import Queue, ReceivedLetter
+from deadletter.redrive.journal import ClaimLost, Journal, JournalUnavailable, Plan, Slot, key_of
+from deadletter.redrive.known_intents import KnownIntents
+from deadletter.redrive.lane_claim import LaneClaim, lane_slot
+from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
 from deadletter.routing.decision import Hold, Redrive
 from deadletter.routing.router import (
-    Question,
     Router,
     RouterUnavailable,
     Verdict,
     question_about,
     usable_verdicts,
 )
+from deadletter.settings.pipeline import Pipeline
 
 MOST_LETTERS_LOOKED_AT = 5
 """Letters of a queue that one probe receives at most: each receive counts for the letter."""
@@ -57,10 +54,27 @@ ASIDE_COOLDOWNS = 3
 """How many of the longest cooldowns a dead letter that failed as a canary is not tried again.
 A letter that fails by its own fault, or a few of them, would otherwise keep the circuit open."""
 
+MOST_MOVED = 3
+"""Dead letters that one probe moves into the lane at most: candidates for the next probes."""
+
+LEAST_RECEIVES_LEFT = 1
+"""Receives that a message must have left to be tried: without an answer it comes back, and at its
+last receive it would die of it."""
+
+LEAST_RECEIVES_LEFT_IN_ORDER = 3
+"""The same on FIFO, where a message that is moved away is overtaken by its group."""
+
+LEAST_RECEIVES_LEFT_UNMOVED = 4
+"""The same where we may move nothing: a message that fails goes back."""
+
+REST_SECONDS = 60
+"""How long a message with too few receives left is hidden: each look at it is a receive."""
+
+MOST_LOOKED_AT = 3
+"""Messages that one probe receives at most."""
 
 CONSUMER = "consumer"
 """The place named in the confirmation of a letter that the consumer has processed."""
-
 
 _VERDICTS = {
     "success": CanaryVerdict.SUCCESS,
@@ -72,6 +86,9 @@ _VERDICTS = {
 
 class NotInLaneYet(Exception):
     """Letters were moved into the circuit's lane, whose index does not show them yet."""
+
+
+# What a letter shows.
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,332 +134,30 @@ def _verdict_on(circuits: Mapping[str, Any], key: str) -> CanaryVerdict:
     return CanaryVerdict.ELSEWHERE if others - {CanaryVerdict.NEUTRAL} else CanaryVerdict.NEUTRAL
 
 
-class CanaryChoice(Protocol):
-    """Decides which letters may be canaries."""
+# Which letters may be canaries.
 
-    def accepts(self, received: ReceivedLetter, key: str) -> bool:
-        """Whether this letter can test that circuit; raises RouterUnavailable."""
+Choice = Callable[[ReceivedLetter, str], Verdict | None]
+"""Decides whether a letter can test a circuit: the router's verdict on it, or None if it can't.
 
-
-class HidingQueue(Queue, Protocol):
-    """A queue that can hide letters for longer than their lock."""
-
-    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
-        """Hide letters, by handle, for seconds from now. Returns how many failed."""
+Raises RouterUnavailable, LedgerUnavailable and QueueUnavailable.
+"""
 
 
-class CanarySource(Protocol):
-    """A place that canaries come from.
+def waiting_for(router: Router, received: ReceivedLetter, key: str) -> Verdict | None:
+    """The verdict on a letter that the router holds for this circuit and for nothing else.
 
-    Both calls raise QueueUnavailable, RoomUnavailable, JournalUnavailable and
-    RouterUnavailable. The letter then stays in its place until its lock ends.
+    It is all that can be asked without the library: no ledger says why a letter has failed.
     """
-
-    @property
-    def arn(self) -> str:
-        """The ARN of the queue that is named to the consumer as the letter's source."""
-
-    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        """A letter of this circuit, locked for `lock_seconds`; None without a letter."""
-
-    def record(self, received: ReceivedLetter) -> bool:
-        """Put on record that the consumer is about to receive the letter.
-
-        Who sends it again counts it then as a possible duplicate. Returns False where no
-        record can be kept, because SQS itself delivers the letter again.
-        """
-
-    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        """Delete a letter that was processed, and keep any other.
-
-        Returns False if the letter may still be there. A letter whose verdict is neutral
-        stays locked, so that the next probe takes another one. So does a letter without an
-        answer, because the consumer may still be working on it.
-        """
-
-    def give_back(self, received: ReceivedLetter) -> None:
-        """Release a letter at once, because it was not tried. Raises nothing."""
-
-
-def _settle(slot: Slot, store: LetterStore, received: ReceivedLetter, result: CanaryResult) -> bool:
-    """Settle a letter that is on record in a slot: mark, delete, and close as the mover does.
-
-    What is processed and could not be deleted stays marked, and is only deleted later. The
-    intent of a letter without an answer stays open: the next run sees from it that the letter
-    may have been processed. Returns False if the letter may still be there.
-    """
-    if result.verdict is CanaryVerdict.NO_ANSWER:
-        return False
-    copy, gone = received.letter.message_id, False
-    if result.proof is not None:
-        with suppress(JournalUnavailable, ClaimLost):
-            slot.mark([copy])
-        gone = not store.delete([(received, result.proof)])
-        if not gone:
-            slot.keep([copy])
-    # An intent that cannot be closed stays: at worst its letter waits until its lock ends.
-    with suppress(JournalUnavailable):
-        slot.close()
-    return gone
-
-
-class DlqCanaries(CanarySource):
-    """A letter in the DLQ that waits for this circuit and for nothing else.
-
-    It leaves alone a letter that a rule stops, that is expired, poison or from another
-    pipeline's queue, or that the journal shows as being moved. A letter of a FIFO group is
-    left alone while an earlier letter of its group waits elsewhere. A letter that failed is
-    hidden for `aside_seconds`. An intent says that the consumer has the letter: `owner` gives
-    a new token for each.
-    """
-
-    def __init__(
-        self,
-        *,
-        queue: HidingQueue,
-        arn: str,
-        main_arn: str,
-        fifo: bool,
-        choice: CanaryChoice,
-        journal: Journal,
-        room: WaitingRoom,
-        owner: Callable[[], str],
-        aside_seconds: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._queue = queue
-        self._aside = math.ceil(aside_seconds)
-        self._arn = arn
-        self._main_arn = main_arn
-        self._fifo = fifo
-        self._choice = choice
-        self._journal = journal
-        self._room = room
-        self._owner = owner
-        self._clock = clock
-        self._slot: Slot | None = None
-
-    @property
-    def arn(self) -> str:
-        return self._arn
-
-    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        passed_over: list[ReceivedLetter] = []
-        try:
-            for _ in range(MOST_LETTERS_LOOKED_AT):
-                batch = self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
-                if not batch:
-                    return None
-                passed_over += batch
-                if self._fits(batch[0], key):
-                    return passed_over.pop()
-            return None
-        finally:
-            if passed_over:
-                self._queue.make_visible([received.handle for received in passed_over])
-
-    def record(self, received: ReceivedLetter) -> bool:
-        slot = self._slot_of(self._owner(), received)
-        plan = Plan(key_of(received.letter.message_id), MAIN, 0)
-        try:
-            slot.intend([plan], received.locked_until)
-        except ClaimLost as error:
-            raise JournalUnavailable("the slot of a canary is taken") from error
-        self._slot = slot
-        return True
-
-    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        slot, self._slot = self._slot, None
-        if slot is not None and _settle(slot, self._queue, received, result):
-            return True
-        if result.verdict is CanaryVerdict.FAILURE:
-            # On FIFO the rest of the group would be hidden as long.
-            self._queue.hide([(received.handle, 0 if self._fifo else self._aside)])
-        return False
-
-    def give_back(self, received: ReceivedLetter) -> None:
-        slot, self._slot = self._slot, None
-        if slot is not None:
-            with suppress(JournalUnavailable):
-                slot.close()
-        self._queue.make_visible([received.handle])
-
-    def move(self, mover: Mover, order: Order, owner: str) -> bool:
-        """Move a letter with the mover. Returns False if it certainly is still in its place."""
-        slot = self._slot_of(owner, order.received)
-        gone = _is_gone(mover.move([order], slot, queue=self._queue), slot)
-        if not gone:
-            self.give_back(order.received)
-        return gone
-
-    def _slot_of(self, owner: str, received: ReceivedLetter) -> Slot:
-        return Slot(self._journal, f"canary.{owner}", owner, home=received.home)
-
-    def _fits(self, received: ReceivedLetter, key: str) -> bool:
-        source = received.letter.source_arn
-        foreign = bool(source and self._main_arn and source != self._main_arn)
-        if foreign or self._is_under_way(received) or self._is_overtaking(received):
-            return False
-        return self._choice.accepts(received, key)
-
-    def _is_under_way(self, received: ReceivedLetter) -> bool:
-        """Whether the mover has sent it, or may have: then the next redrive run handles it."""
-        intents = OpenIntents(self._journal.read(), self._clock())
-        return intents.names(key_of(received.letter.message_id))
-
-    def _is_overtaking(self, received: ReceivedLetter) -> bool:
-        group = received.letter.group
-        if not self._fifo or group is None:
-            return False
-        return bool(self._room.waits([group], received.home))
-
-
-class LaneCanaries(CanarySource):
-    """A letter of the circuit's lane in the waiting room, or one that is due there.
-
-    Letters that were rescued from the DLQ while the circuit was open are due: for their
-    circuit they have not been judged yet.
-    The shard's open intent is the claim, as for a run that sends letters from the room.
-    """
-
-    def __init__(
-        self,
-        *,
-        arn: str,
-        fifo: bool,
-        room: WaitingRoom,
-        choice: CanaryChoice,
-        journal: Journal,
-        owner: Callable[[], str],
-        clock: Callable[[], float],
-        random: Random,
-    ) -> None:
-        self._arn = arn
-        self._fifo = fifo
-        self._room = room
-        self._choice = choice
-        self._journal = journal
-        self._owner = owner
-        self._clock = clock
-        self._random = random
-        self._slot: Slot | None = None
-
-    @property
-    def arn(self) -> str:
-        return self._arn
-
-    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        names = sorted(lane.name for lane in self._room.lanes())
-        now = self._clock()
-        untils = dict.fromkeys(filter(is_of_delays, names), now)
-        if circuit_lane(key) in names:
-            untils = {circuit_lane(key): END_OF_TIME, **untils}
-        for lane in untils:
-            received = self._from_lane(lane, untils[lane], key, lock_seconds)
-            if received is not None:
-                return received
-        return None
-
-    def _from_lane(
-        self, lane: str, until: float, key: str, lock_seconds: float
-    ) -> ReceivedLetter | None:
-        shards = list(range(SHARDS))
-        # In a fixed order a letter with a neutral verdict would be tried again and again.
-        self._random.shuffle(shards)
-        for shard in shards:
-            received = self._from(OpenShard(lane, shard, until), key, lock_seconds)
-            if received is not None:
-                return received
-        return None
-
-    def record(self, received: ReceivedLetter) -> bool:
-        return True
-
-    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        return _settle(self._claim(), self._room, received, result)
-
-    def give_back(self, received: ReceivedLetter) -> None:
-        with suppress(JournalUnavailable):
-            self._claim().close()
-
-    def move(self, mover: Mover, order: Order, owner: str) -> bool:
-        """Move a letter with the mover. Returns False if it certainly is still in its place."""
-        slot = self._claim()
-        return _is_gone(mover.move([order], slot), slot)
-
-    def _claim(self) -> Slot:
-        slot, self._slot = self._slot, None
-        assert slot is not None, "a message is taken before it is settled"
-        return slot
-
-    def _from(self, shard: OpenShard, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        until = self._clock() + lock_seconds
-        seats = self._room.due(shard.lane, shard.shard, shard.until, MOST_SEATS)
-        if not seats:
-            return None
-        seat = seats[0] if self._fifo else self._random.choice(seats)
-        name = lane_slot(shard.lane, shard.shard)
-        intents: Sequence[Intent] = self._journal.read()
-        claimed = any(
-            intent.slot == name or intent.slot.startswith(f"{name}~") for intent in intents
-        )
-        if claimed or self._is_touched(seat.copy, intents):
-            return None
-        slot = Slot(self._journal, name, self._owner())
-        try:
-            slot.intend([Plan(key_of(seat.copy), OUT_OF_ROOM, 0)], until)
-        except ClaimLost:
-            return None
-        # Another run may have worked in the shard until the claim.
-        others = [intent for intent in self._journal.read() if intent.slot != name]
-        if self._is_touched(seat.copy, others):
-            slot.close()
-            return None
-        try:
-            letters = self._room.read([seat], until).letters
-            if letters and self._choice.accepts(letters[0], key):
-                self._slot = slot
-                return letters[0]
-        finally:
-            if self._slot is None:
-                slot.close()
-        return None
-
-    def _is_touched(self, copy: str, intents: Sequence[Intent]) -> bool:
-        return OpenIntents(intents, self._clock()).names(key_of(copy))
-
-
-def _is_gone(left: Left, slot: Slot) -> bool:
-    """Close the slot of a move. Returns whether the mover has sent the letter, or may have."""
-    gone = not left.stayed
-    # If closing fails, the intent that stays is about a letter that is gone, or makes the
-    # letter wait until its lock ends.
-    with suppress(JournalUnavailable):
-        slot.close()
-    return gone
-
-
-class WaitingLetters(CanaryChoice):
-    """Accepts any letter that waits for its circuit and for nothing else.
-
-    For a consumer without the library: no ledger says why its letters failed.
-    """
-
-    def __init__(self, router: Router) -> None:
-        self._router = router
-
-    def accepts(self, received: ReceivedLetter, key: str) -> bool:
-        return hold_for(self._router, received, key) is not None
-
-
-def hold_for(router: Router, received: ReceivedLetter, key: str) -> Verdict | None:
-    """The verdict on the letter if the router holds it for this circuit alone, or None."""
-    copy = received.letter.message_id
-    answer = router.decide([question_about(received, served=True)])
-    verdict = usable_verdicts(answer, [copy]).get(copy)
+    verdict = _verdict_of(router, received)
     if verdict is None or not isinstance(verdict.decision, Hold):
         return None
     return verdict if verdict.decision.lane == circuit_lane(key) else None
+
+
+def _verdict_of(router: Router, received: ReceivedLetter) -> Verdict | None:
+    copy = received.letter.message_id
+    answer = router.decide([question_about(received, served=True)])
+    return usable_verdicts(answer, [copy]).get(copy)
 
 
 def is_of_another(row: LedgerRow, key: str, pipeline: str) -> bool:
@@ -465,210 +180,361 @@ def failed_by_itself(row: LedgerRow, key: str, pipeline: str) -> bool:
     )
 
 
-class BlamelessLetters(CanaryChoice):
-    """Accepts letters that wait for the circuit alone, and did not fail by their own fault.
+@dataclass(frozen=True, slots=True)
+class BlamelessLetters:
+    """Chooses letters that wait for the circuit alone, and did not fail by their own fault.
 
     With `recorded` also only those that the ledger knows: a letter that its consumer has never
     recorded may kill it.
     """
 
-    def __init__(
-        self, *, pipeline: str, router: Router, ledger: Ledger, recorded: bool = False
-    ) -> None:
-        self._pipeline = pipeline
-        self._router = router
-        self._ledger = ledger
-        self._recorded = recorded
-        self._verdicts: dict[str, Verdict] = {}
+    pipeline: str
+    router: Router
+    ledger: Ledger
+    recorded: bool = False
 
-    def accepts(self, received: ReceivedLetter, key: str) -> bool:
-        """As CanaryChoice; also raises LedgerUnavailable."""
-        verdict = hold_for(self._router, received, key)
+    def __call__(self, received: ReceivedLetter, key: str) -> Verdict | None:
+        verdict = waiting_for(self.router, received, key)
         if verdict is None:
-            return False
+            return None
         origin = verdict.stamp.origin
-        row = self._ledger.rows([origin]).get(origin, NO_ROW)
-        unknown = self._recorded and not row.since_release
-        if row.unreadable or unknown or failed_by_itself(row, key, self._pipeline):
-            return False
-        self._verdicts = {received.letter.message_id: verdict}
-        return True
-
-    def verdict_on(self, received: ReceivedLetter) -> Verdict:
-        """The router's verdict on the letter accepted last."""
-        return self._verdicts[received.letter.message_id]
+        row = self.ledger.rows([origin]).get(origin, NO_ROW)
+        unknown = self.recorded and not row.since_release
+        if row.unreadable or unknown or failed_by_itself(row, key, self.pipeline):
+            return None
+        return verdict
 
 
-MOST_MOVED = 3
-"""Dead letters that one probe moves into the lane at most: candidates for the next probes."""
+# A letter in hand.
 
 
-class LaneMover:
-    """Moves one letter at a time into the lane of a circuit, with the mover.
+class HidingQueue(Queue, Protocol):
+    """A queue that can hide letters for longer than their lock."""
 
-    `mover_for` makes a mover that counts on a tally; `owner` gives a new token for each slot of
-    the journal; `message_ttl` is the age in seconds at which a letter expires; `clock` gives
-    epoch seconds, and `count_metric` counts a metric by its name.
+    def hide(self, waits: Sequence[tuple[str, int]]) -> int:
+        """Hide letters, by handle, for seconds from now. Returns how many failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanarySetup:
+    """What every place of canaries is given.
+
+    dlq_arn, main_arn  the ARNs of the queues
+    known      what the journal says, which a canary may not be named in
+    mover_for  makes a mover that counts on a tally
+    owner      returns a text that no other claim or move has
+    clock      returns epoch seconds
+    count_metric  counts a metric by its name
+    """
+
+    pipeline: Pipeline
+    dlq_arn: str
+    main_arn: str
+    router: Router
+    room: WaitingRoom
+    journal: Journal
+    known: KnownIntents
+    mover_for: Callable[[Tally], Mover]
+    owner: Callable[[], str]
+    clock: Callable[[], float]
+    random: Random
+    count_metric: Callable[[str, int], None]
+
+
+class Canary:
+    """A letter that is locked in its place, to be tried; `slot` is its place in the journal.
+
+    It lies in the `queue`, or without one in the waiting room, where the intent in the slot is the
+    claim on its shard. `verdict` is the router's, if it was chosen by that. `arn` is the queue
+    that is named to the consumer as the letter's source.
     """
 
     def __init__(
         self,
+        setup: CanarySetup,
+        received: ReceivedLetter,
+        arn: str,
+        verdict: Verdict | None = None,
         *,
-        mover_for: Callable[[Tally], Mover],
-        journal: Journal,
-        owner: Callable[[], str],
-        message_ttl: float,
-        clock: Callable[[], float],
-        count_metric: Callable[[str, int], None],
+        slot: Slot | None = None,
+        queue: HidingQueue | None = None,
     ) -> None:
-        self._message_ttl = message_ttl
-        self._clock = clock
-        self._mover_for = mover_for
-        self._journal = journal
-        self._owner = owner
-        self._count_metric = count_metric
-
-    def move(
-        self, queue: LetterStore, received: ReceivedLetter, verdict: Verdict, key: str
-    ) -> bool:
-        """Move a letter out of a queue; `verdict` is the router's on it, whatever it says.
-
-        Returns False if the letter may still be in its place alone.
-        """
-        order = Order(received, *self._held(verdict, key))
-        owner = self._owner()
-        slot = Slot(self._journal, f"canary.{owner}", owner, home=received.home)
-        tally = Tally(self._count_metric)
-        left = self._mover_for(tally).move([order], slot, queue=queue)
-        for name, number in tally.report("", "", "").metrics().items():
-            self._count_metric(name, number)
-        with suppress(JournalUnavailable):
-            slot.close()
-        return not left.stayed and not left.unknown
-
-    def _held(self, verdict: Verdict, key: str) -> tuple[Hold, Stamp]:
-        """The hold in the lane of a circuit, and the stamp that goes with it.
-
-        A letter that the router does not hold there waits all the same, until the lane opens or
-        the letter expires; then it is judged again.
-        """
-        lane, stamp = circuit_lane(key), verdict.stamp
-        if isinstance(verdict.decision, Hold) and verdict.decision.lane == lane:
-            return verdict.decision, stamp
-        sent = stamp.first_sent / 1000 if stamp.first_sent else self._clock()
-        hold = Hold(lane, sent + self._message_ttl, f"waits for circuit {key}")
-        return hold, replace(
-            stamp, rule=None, decision="HOLD", reason=None, because=hold.because, canary=None
-        )
-
-
-class RefilledLane(CanarySource):
-    """The circuit's lane. Without a candidate there, dead letters are moved into it first.
-
-    Only dead letters that `choice` accepts are moved: their last failure is evidence for this
-    circuit.
-    """
-
-    def __init__(
-        self,
-        *,
-        lane: LaneCanaries,
-        dlq: DlqCanaries,
-        queue: LetterStore,
-        choice: BlamelessLetters,
-        mover: LaneMover,
-    ) -> None:
-        self._lane = lane
-        self._dlq = dlq
+        self.received = received
+        self.arn = arn
+        self.verdict = verdict
+        self._setup = setup
         self._queue = queue
-        self._choice = choice
-        self._mover = mover
+        if slot is None:
+            owner = setup.owner()
+            slot = Slot(setup.journal, f"canary.{owner}", owner, home=received.home)
+        self._slot = slot
 
     @property
-    def arn(self) -> str:
-        return self._lane.arn
+    def copy(self) -> str:
+        return self.received.letter.message_id
 
-    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        """As CanarySource; also raises LedgerUnavailable, and NotInLaneYet after a move."""
-        received = self._lane.take(key, lock_seconds)
-        if received is not None or not self._refill(key, lock_seconds):
-            return received
-        received = self._lane.take(key, lock_seconds)
-        if received is None:
+    def record(self) -> bool:
+        """Put on record that the consumer is about to receive the letter.
+
+        Who sends it again counts it then as a possible duplicate. Returns False where no
+        record can be kept, because SQS itself delivers the letter again. Raises
+        JournalUnavailable.
+        """
+        if self._queue is not None:
+            try:
+                self._slot.intend([Plan(key_of(self.copy), MAIN, 0)], self.received.locked_until)
+            except ClaimLost as error:
+                raise JournalUnavailable("the slot of a canary is taken") from error
+        return True
+
+    def settle(self, result: CanaryResult) -> bool:
+        """Delete a letter that was processed, and keep any other.
+
+        Returns False if the letter may still be there. What may be there though it was processed
+        is marked, and is only deleted later. A letter whose verdict is neutral stays locked, so
+        that the next probe takes another one. So does a letter without an answer, because the
+        consumer may still be working on it: it stays on record. One that failed is left alone in a
+        queue for ASIDE_COOLDOWNS.
+        """
+        is_gone = False
+        if result.proof is not None:
+            with suppress(JournalUnavailable, ClaimLost):
+                self._slot.mark([self.copy])
+            is_gone = self.delete(result.proof)
+            if not is_gone:
+                self._slot.keep([self.copy])
+        elif result.verdict is CanaryVerdict.NO_ANSWER:
+            self._slot.keep([self.copy])
+        if self._close() and result.verdict is CanaryVerdict.FAILURE and not is_gone:
+            # On FIFO the rest of the group would be hidden as long.
+            aside = ASIDE_COOLDOWNS * self._setup.pipeline.circuit.cooldown_cap
+            self._hide(0 if self._setup.pipeline.fifo else math.ceil(aside))
+        return is_gone
+
+    def delete(self, proof: Confirmation) -> bool:
+        """Delete it from its place. Returns False if it may still be there."""
+        store = self._setup.room if self._queue is None else self._queue
+        return not store.delete([(self.received, proof)])
+
+    def give_back(self) -> None:
+        """Release a letter at once, because it was not tried. Raises nothing."""
+        if self._close():
+            self._hide(0)
+
+    def move(self, order: Order) -> bool:
+        """Move it with the mover. Returns False if it certainly is still in its place."""
+        tally = Tally(self._setup.count_metric)
+        mover = self._setup.mover_for(tally)
+        left = mover.move([order], self._slot, queue=self._queue)
+        for name, number in tally.report("", "", "").metrics().items():
+            self._setup.count_metric(name, number)
+        self._close()
+        return not left.stayed
+
+    def move_into_lane(self, verdict: Verdict, key: str) -> bool:
+        """Move it into the lane of a circuit: there no receive counts, and no letter dies of a try.
+
+        A letter that the router does not hold there waits all the same, until the lane opens or
+        the letter expires; then it is judged again. Returns as `move`.
+        """
+        hold, stamp = verdict.decision, verdict.stamp
+        if not isinstance(hold, Hold) or hold.lane != circuit_lane(key):
+            sent = stamp.first_sent / 1000 if stamp.first_sent else self._setup.clock()
+            due = sent + self._setup.pipeline.message_ttl
+            hold = Hold(circuit_lane(key), due, f"waits for circuit {key}")
+            stamp = replace(
+                stamp, rule=None, decision="HOLD", reason=None, because=hold.because, canary=None
+            )
+        return self.move(Order(self.received, hold, stamp))
+
+    def _close(self) -> bool:
+        """Close the slot. False if it could not be: what an intent names keeps its lock."""
+        try:
+            self._slot.close()
+        except JournalUnavailable:
+            return False
+        return True
+
+    def _hide(self, seconds: int) -> None:
+        if self._queue is not None:
+            self._queue.hide([(self.received.handle, seconds)])
+
+
+class CanarySource(Protocol):
+    """A place that canaries come from."""
+
+    def take(self, key: str, lock_seconds: float) -> Canary | None:
+        """A letter of this circuit, locked for `lock_seconds`; None without a letter.
+
+        Raises QueueUnavailable, RoomUnavailable, JournalUnavailable, RouterUnavailable and
+        LedgerUnavailable. What was looked at then stays in its place until its lock ends.
+        """
+
+
+def first_of(sources: Iterable[CanarySource], key: str, lock_seconds: float) -> Canary | None:
+    """The canary of the first source that has one; the others are not asked."""
+    for source in sources:
+        canary = source.take(key, lock_seconds)
+        if canary is not None:
+            return canary
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class DlqCanaries:
+    """A letter in the DLQ that waits for this circuit and for nothing else.
+
+    It leaves alone a letter that a rule stops, that is expired, poison or from another
+    pipeline's queue, or that the journal shows as being moved. A letter of a FIFO group is
+    left alone while an earlier letter of its group waits elsewhere.
+    """
+
+    setup: CanarySetup
+    queue: HidingQueue
+    choice: Choice
+
+    def take(self, key: str, lock_seconds: float) -> Canary | None:
+        passed_over: list[ReceivedLetter] = []
+        try:
+            for _ in range(MOST_LETTERS_LOOKED_AT):
+                batch = self.queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
+                if not batch:
+                    return None
+                passed_over += batch
+                verdict = self._verdict_on(batch[0], key)
+                if verdict is not None:
+                    arn, received = self.setup.dlq_arn, passed_over.pop()
+                    return Canary(self.setup, received, arn, verdict, queue=self.queue)
+            return None
+        finally:
+            if passed_over:
+                self.queue.make_visible([received.handle for received in passed_over])
+
+    def _verdict_on(self, received: ReceivedLetter, key: str) -> Verdict | None:
+        source, main_arn = received.letter.source_arn, self.setup.main_arn
+        foreign = bool(source and main_arn and source != main_arn)
+        if foreign or self._is_under_way(received) or self._is_overtaking(received):
+            return None
+        return self.choice(received, key)
+
+    def _is_under_way(self, received: ReceivedLetter) -> bool:
+        """Whether the mover has sent it, or may have: then the next redrive run handles it."""
+        return self.setup.known.fresh().of_queue(received.letter.message_id).is_named
+
+    def _is_overtaking(self, received: ReceivedLetter) -> bool:
+        group = received.letter.group
+        if not self.setup.pipeline.fifo or group is None:
+            return False
+        return bool(self.setup.room.waits([group], received.home))
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCanaries:
+    """A letter of the circuit's lane in the waiting room, or one that is due there.
+
+    Letters that were rescued from the DLQ while the circuit was open are due: for their
+    circuit they have not been judged yet.
+    A shard is claimed as by a run that sends letters from the room. A letter that is on record
+    is left to such a run.
+    """
+
+    setup: CanarySetup
+    choice: Choice
+
+    def take(self, key: str, lock_seconds: float) -> Canary | None:
+        setup = self.setup
+        names = sorted(lane.name for lane in setup.room.lanes())
+        untils = dict.fromkeys(filter(is_of_delays, names), setup.clock())
+        if circuit_lane(key) in names:
+            untils = {circuit_lane(key): END_OF_TIME, **untils}
+        for lane, until in untils.items():
+            # In a fixed order a letter with a neutral verdict would be tried again and again.
+            for shard in setup.random.sample(range(SHARDS), SHARDS):
+                canary = self._from(OpenShard(lane, shard, until), key, lock_seconds)
+                if canary is not None:
+                    return canary
+        return None
+
+    def _from(self, shard: OpenShard, key: str, lock_seconds: float) -> Canary | None:
+        setup = self.setup
+        seats = setup.room.due(shard.lane, shard.shard, shard.until, MOST_SEATS)
+        if not seats:
+            return None
+        seat = seats[0] if setup.pipeline.fifo else setup.random.choice(seats)
+        name = lane_slot(shard.lane, shard.shard)
+        # A claim keeps on record what may still be in its queue: it is not made for nothing.
+        if setup.known.recent().of_lane(name, [seat.copy])[seat.copy].is_named:
+            return None
+        claim = LaneClaim(
+            journal=setup.journal,
+            known=setup.known,
+            name=name,
+            owner=setup.owner,
+            clock=setup.clock,
+            ends=lambda: setup.clock() + lock_seconds,
+        )
+        claimed = claim.take([seat.copy])
+        if claimed is None:
+            return None
+        canary = None
+        try:
+            if not claimed.records[seat.copy].is_named:
+                for received in setup.room.read([seat], claimed.expires).letters:
+                    verdict = self.choice(received, key)
+                    if verdict is not None:
+                        canary = Canary(setup, received, setup.dlq_arn, verdict, slot=claimed.slot)
+            return canary
+        finally:
+            if canary is None:
+                claimed.slot.close()
+
+
+@dataclass(frozen=True, slots=True)
+class RefilledLane:
+    """The circuit's lane. Without a candidate there, letters of the DLQ are moved into it first."""
+
+    lane: CanarySource
+    dlq: CanarySource
+
+    def take(self, key: str, lock_seconds: float) -> Canary | None:
+        """As CanarySource; also raises NotInLaneYet after a move."""
+        canary = self.lane.take(key, lock_seconds)
+        if canary is not None or not self._refill(key, lock_seconds):
+            return canary
+        canary = self.lane.take(key, lock_seconds)
+        if canary is None:
             raise NotInLaneYet(key)
-        return received
-
-    def record(self, received: ReceivedLetter) -> bool:
-        return self._lane.record(received)
-
-    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        return self._lane.settle(received, result)
-
-    def give_back(self, received: ReceivedLetter) -> None:
-        self._lane.give_back(received)
+        return canary
 
     def _refill(self, key: str, lock_seconds: float) -> int:
         """Move dead letters into the lane; returns how many."""
         for moved in range(MOST_MOVED):
-            received = self._dlq.take(key, lock_seconds)
-            if received is None:
+            canary = self.dlq.take(key, lock_seconds)
+            if canary is None or canary.verdict is None:
                 return moved
-            verdict = self._choice.verdict_on(received)
-            if not self._mover.move(self._queue, received, verdict, key):
-                # What may be on its way keeps its lock.
+            if not canary.move_into_lane(canary.verdict, key):
+                canary.give_back()
                 return moved
         return MOST_MOVED
 
 
-class InAnyOrder(CanarySource):
+@dataclass(frozen=True, slots=True)
+class InAnyOrder:
     """Several sources, each time in another order.
 
     For a consumer without the library: which letter fails by its own fault is not known, and
     the letters of one source may all be such.
     """
 
-    def __init__(self, sources: Sequence[CanarySource], random: Random) -> None:
-        self._sources = list(sources)
-        self._random = random
-        self._last = self._sources[0]
+    sources: Sequence[CanarySource]
+    random: Random
 
-    @property
-    def arn(self) -> str:
-        return self._last.arn
-
-    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        for source in self._random.sample(self._sources, len(self._sources)):
-            received = source.take(key, lock_seconds)
-            if received is not None:
-                self._last = source
-                return received
-        return None
-
-    def record(self, received: ReceivedLetter) -> bool:
-        return self._last.record(received)
-
-    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        return self._last.settle(received, result)
-
-    def give_back(self, received: ReceivedLetter) -> None:
-        self._last.give_back(received)
+    def take(self, key: str, lock_seconds: float) -> Canary | None:
+        sources = self.random.sample(self.sources, len(self.sources))
+        return first_of(sources, key, lock_seconds)
 
 
-LEAST_RECEIVES_LEFT = 1
-"""Receives that a message must have left to be tried: without an answer it comes back, and at its
-last receive it would die of it."""
-
-LEAST_RECEIVES_LEFT_IN_ORDER = 3
-"""The same on FIFO, where a message that is moved away is overtaken by its group."""
-
-LEAST_RECEIVES_LEFT_UNMOVED = 4
-"""The same where we may move nothing: a message that fails goes back."""
-
-REST_SECONDS = 60
-"""How long a message with too few receives left is hidden: each look at it is a receive."""
-
-MOST_LOOKED_AT = 3
-"""Messages that one probe receives at most."""
+# The main queue.
 
 
 class LiveQueue(HidingQueue, Protocol):
@@ -678,99 +544,100 @@ class LiveQueue(HidingQueue, Protocol):
         """Receives after which a message goes to the DLQ; None if it never does."""
 
 
-class MainQueueCanaries(CanarySource):
-    """The next message of the main queue: in HALF_OPEN it is the one that is let through.
+class LiveCanary(Canary):
+    """A message of the main queue, tried for the circuit `key`.
 
-    One that fails is moved into the circuit's lane, whatever its fault, and is the next canary
-    there: a live message is never tried twice. Without a `mover` it goes back to the queue.
-    `keys` are the circuits that any message can test. For the circuit of a single key it gives
-    no letter: finding one means receiving many, and each receive counts for its letter. Nor does
-    it give a letter that another circuit holds, such as that of its endpoint.
+    SQS delivers it again by itself: nothing is on record of it until it is moved.
     """
 
     def __init__(
-        self,
-        *,
-        queue: LiveQueue,
-        arn: str,
-        fifo: bool,
-        keys: Callable[[str], bool],
-        mover: LaneMover | None,
-        router: Router,
+        self, setup: CanarySetup, received: ReceivedLetter, queue: HidingQueue, key: str
     ) -> None:
-        self._queue = queue
-        self._arn = arn
-        self._keys = keys
-        self._mover = mover
-        self._router = router
-        self._key = ""
-        if mover is None:
-            self._least = LEAST_RECEIVES_LEFT_UNMOVED
-        else:
-            self._least = LEAST_RECEIVES_LEFT_IN_ORDER if fifo else LEAST_RECEIVES_LEFT
-
-    @property
-    def arn(self) -> str:
-        return self._arn
-
-    def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        """As CanarySource; raises NotInLaneYet after it has moved a message that would die."""
-        if not self._keys(key):
-            return None
+        super().__init__(setup, received, setup.main_arn, queue=queue)
         self._key = key
-        most = self._queue.max_receives()
+
+    def record(self) -> bool:
+        return False
+
+    def settle(self, result: CanaryResult) -> bool:
+        """As Canary; one that failed moves into the circuit's lane. Raises RouterUnavailable."""
+        if result.proof is not None:
+            return self.delete(result.proof)
+        if result.verdict is CanaryVerdict.NO_ANSWER:
+            return False
+        # What the ledger says of it has changed by the failure, so the router is asked again.
+        if not self.leave(_verdict_of(self._setup.router, self.received), self._key):
+            self.give_back()
+        return False
+
+    def leave(self, verdict: Verdict | None, key: str) -> bool:
+        """Move it into the lane of a circuit. Returns False if it certainly is still here."""
+        if not _may_move(self._setup) or verdict is None or isinstance(verdict.decision, Redrive):
+            # Its circuit may have closed meanwhile.
+            return False
+        return self.move_into_lane(verdict, key)
+
+
+@dataclass(frozen=True, slots=True)
+class MainQueueCanaries:
+    """The next message of the main queue: in HALF_OPEN it is the one that is let through.
+
+    One that fails is moved into the circuit's lane, whatever its fault, and is the next canary
+    there: a live message is never tried twice. In mode OBSERVE it goes back to the queue.
+    For the circuit of a single key it gives no letter: finding one means receiving many, and each
+    receive counts for its letter. Nor does it give a letter that another circuit holds, such as
+    that of its endpoint.
+    """
+
+    setup: CanarySetup
+    queue: LiveQueue
+
+    def take(self, key: str, lock_seconds: float) -> Canary | None:
+        """As CanarySource; raises NotInLaneYet after it has moved a message that would die."""
+        if not self._is_of_any_message(key):
+            return None
+        most = self.queue.max_receives()
         for _ in range(MOST_LOOKED_AT):
-            batch = self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
+            batch = self.queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
             if not batch:
                 return None
+            canary = LiveCanary(self.setup, batch[0], self.queue, key)
             try:
-                verdict = self._verdict_on(batch[0])
+                verdict = _verdict_of(self.setup.router, batch[0])
             except RouterUnavailable:
                 # A router without an answer must not keep live traffic paused.
                 verdict = None
             holder = _holder(verdict, key)
             left = None if most is None else most - _receives(batch[0])
-            if holder == key and (left is None or left >= self._least):
-                return batch[0]
+            if holder == key and (left is None or left >= self._least_left):
+                return canary
             # Released at its last receive, it would die of our look at it.
             dies = left is not None and left <= 0
-            if not dies or not self._move(batch[0], verdict, holder):
-                self._queue.hide([(batch[0].handle, REST_SECONDS)])
+            if not dies or not canary.leave(verdict, holder):
+                self.queue.hide([(batch[0].handle, REST_SECONDS)])
             elif holder == key:
                 raise NotInLaneYet(key)
         return None
 
     def hides(self, key: str) -> bool:
         """Whether messages that could test this circuit are hidden at present."""
-        return self._keys(key) and self._queue.depth().in_flight > 0
+        return self._is_of_any_message(key) and self.queue.depth().in_flight > 0
 
-    def record(self, received: ReceivedLetter) -> bool:
-        return False
+    def _is_of_any_message(self, key: str) -> bool:
+        """Whether any message may test this circuit: it is not that of a value in the message."""
+        of_pipeline = key.removesuffix(CONFIG_SUFFIX) == self.setup.pipeline.name
+        return of_pipeline or key.startswith(DEPENDENCY_PREFIX)
 
-    def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
-        if result.proof is not None:
-            return not self._queue.delete([(received, result.proof)])
-        if result.verdict is CanaryVerdict.NO_ANSWER:
-            return False
-        # What the ledger says of it has changed by the failure, so the router is asked again.
-        if not self._move(received, self._verdict_on(received), self._key):
-            self.give_back(received)
-        return False
+    @property
+    def _least_left(self) -> int:
+        if not _may_move(self.setup):
+            return LEAST_RECEIVES_LEFT_UNMOVED
+        is_fifo = self.setup.pipeline.fifo
+        return LEAST_RECEIVES_LEFT_IN_ORDER if is_fifo else LEAST_RECEIVES_LEFT
 
-    def give_back(self, received: ReceivedLetter) -> None:
-        self._queue.make_visible([received.handle])
 
-    def _move(self, received: ReceivedLetter, verdict: Verdict | None, key: str) -> bool:
-        """Move a message into the lane of a circuit. Returns False if it may still be here."""
-        if self._mover is None or verdict is None or isinstance(verdict.decision, Redrive):
-            # Without a mover we may move nothing; or its circuit has closed meanwhile.
-            return False
-        return self._mover.move(self._queue, received, verdict, key)
-
-    def _verdict_on(self, received: ReceivedLetter) -> Verdict | None:
-        copy = received.letter.message_id
-        answer = self._router.decide([Question(received.letter, served=True, home=received.home)])
-        return usable_verdicts(answer, [copy]).get(copy)
+def _may_move(setup: CanarySetup) -> bool:
+    return setup.pipeline.mode is not Mode.OBSERVE
 
 
 def _holder(verdict: Verdict | None, key: str) -> str:

@@ -19,7 +19,13 @@ from deadletter.circuit.transitions import (
 from deadletter.contract import CONFIG_SUFFIX, with_config_keys
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
-from deadletter.outage.canaries import CanaryResult, CanarySource, NotInLaneYet
+from deadletter.outage.canaries import (
+    Canary,
+    CanaryResult,
+    CanarySource,
+    NotInLaneYet,
+    first_of,
+)
 from deadletter.outage.steps import (
     CircuitAnnouncer,
     Execution,
@@ -288,15 +294,17 @@ class Prober:
             is_late = self._clock() > last
             if tried and (is_late or not permit.lasts_for(self._answer_seconds, self._clock())):
                 break
-            taken = self._take(circuit.key, permit)
-            if taken is None:
+            # Longer than the lease too: if this prober dies, the next one counts the letter
+            # before it is seen again.
+            longest = max(self._answer_seconds, permit.until - self._clock())
+            canary = first_of(self._sources, circuit.key, longest + LOCK_MARGIN_SECONDS)
+            if canary is None:
                 break
-            source, received = taken
-            if received.letter.message_id in tried:
-                source.give_back(received)
+            if canary.copy in tried:
+                canary.give_back()
                 break
-            verdict = self._try_letter(source, received, circuit, permit)
-            tried.add(received.letter.message_id)
+            verdict = self._try_letter(canary, circuit, permit)
+            tried.add(canary.copy)
             if verdict is None:
                 break
             verdict = _said_to(circuit, verdict)
@@ -305,17 +313,6 @@ class Prober:
             elif verdict is not CanaryVerdict.NEUTRAL:
                 return verdict, len(tried)
         return said, len(tried)
-
-    def _take(self, key: str, permit: Permit) -> tuple[CanarySource, ReceivedLetter] | None:
-        """The first letter of the sources, locked, with its source."""
-        for source in self._sources:
-            # Longer than the lease too: if this prober dies, the next one counts the
-            # letter before it is seen again.
-            longest = max(self._answer_seconds, permit.until - self._clock())
-            received = source.take(key, longest + LOCK_MARGIN_SECONDS)
-            if received is not None:
-                return source, received
-        return None
 
     def _send_through_queue(self, circuit: Circuit, permit: Permit, canary: QueueCanary) -> Circuit:
         """The circuit with the canary under way, or with the permit given back."""
@@ -367,35 +364,33 @@ class Prober:
             # No answer is no evidence that nothing is there.
             return True
 
-    def _try_letter(
-        self, source: CanarySource, received: ReceivedLetter, circuit: Circuit, permit: Permit
-    ) -> CanaryVerdict | None:
+    def _try_letter(self, canary: Canary, circuit: Circuit, permit: Permit) -> CanaryVerdict | None:
         """What a letter shows about the circuit; None if it may not be tried any more."""
         if not permit.lasts_for(self._answer_seconds, self._clock()):
             # This prober was delayed: its lease could end, and another canary be sent, before
             # the answer.
-            source.give_back(received)
+            canary.give_back()
             return None
         try:
             _, *earlier = self._read_with_earlier(circuit.key)
             if not all(one.is_closed for one in earlier):
                 # A person has opened it while the letter was looked for.
-                source.give_back(received)
+                canary.give_back()
                 return None
-            on_record = source.record(received)
-            if not on_record and not self._name_canary(circuit, permit, received):
+            on_record = canary.record()
+            if not on_record and not self._name_canary(circuit, permit, canary):
                 # A person has overridden the circuit meanwhile.
-                source.give_back(received)
+                canary.give_back()
                 return None
-            result = self._consumer.process(received, source.arn, permit.owner, circuit.key)
+            result = self._consumer.process(canary.received, canary.arn, permit.owner, circuit.key)
         except (ConsumerUnavailable, CircuitsUnavailable, JournalUnavailable):
-            source.give_back(received)
+            canary.give_back()
             raise
         if not on_record and result.verdict is CanaryVerdict.NO_ANSWER:
             # SQS delivers it again when its lock ends.
             self._count_metric(POSSIBLE_DUPLICATE, 1)
         try:
-            gone = source.settle(received, result)
+            gone = canary.settle(result)
         except (QueueUnavailable, RoomUnavailable, JournalUnavailable, RouterUnavailable):
             gone = False
         if result.proof is not None and not gone:
@@ -405,9 +400,9 @@ class Prober:
                 self._count_metric(POSSIBLE_DUPLICATE, 1)
         return result.verdict
 
-    def _name_canary(self, circuit: Circuit, permit: Permit, received: ReceivedLetter) -> bool:
+    def _name_canary(self, circuit: Circuit, permit: Permit, canary: Canary) -> bool:
         """Name the letter in the permit, for the prober that finds it lost. False if refused."""
-        sent = CanarySent(circuit.generation, permit.owner, received.letter.message_id, 0)
+        sent = CanarySent(circuit.generation, permit.owner, canary.copy, 0)
         return self._breaker.apply(circuit.key, sent).refused is None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.failure.fate import Evidence, evidence_of, shown_by, was_tried
@@ -13,16 +12,15 @@ from deadletter.message.envelope import seal
 from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.outage.canaries import (
-    CanaryChoice,
+    Canary,
     CanarySource,
     failed_by_itself,
-    hold_for,
+    first_of,
     is_of_another,
+    waiting_for,
 )
 from deadletter.outage.prober import CanarySender, QueueCanary
-from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
-from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Router, Verdict
 from deadletter.signals.figures import Count
@@ -33,15 +31,9 @@ _LONGEST_OWNER = "x" * 64
 """Stands for the owner of a permit when only its length matters."""
 
 
-class MovingSource(CanarySource, Protocol):
-    """A source whose canaries are moved to the main queue instead of tried in place."""
-
-    def move(self, mover: Mover, order: Order, owner: str) -> bool:
-        """Move a letter with the mover. Returns False if it certainly is still in its place."""
-
-
-class SendableLetters(CanaryChoice):
-    """Accepts letters that can carry the mark of a canary, and whose end the ledger records.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendableLetters:
+    """Chooses letters that can carry the mark of a canary, and whose end the ledger records.
 
     It refuses a letter that was processed before: it is a duplicate, and the ledger records
     nothing new about it. It also refuses a letter that was a canary within the last
@@ -49,80 +41,55 @@ class SendableLetters(CanaryChoice):
     its attempts in one outage.
     """
 
-    def __init__(
-        self,
-        *,
-        pipeline: str,
-        router: Router,
-        ledger: Ledger,
-        main: Queue,
-        aside_seconds: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._pipeline = pipeline
-        self._router = router
-        self._ledger = ledger
-        self._main = main
-        self._aside = aside_seconds
-        self._clock = clock
-        self._stamps: dict[str, Stamp] = {}
+    pipeline: str
+    router: Router
+    ledger: Ledger
+    main: Queue
+    aside_seconds: float
+    clock: Callable[[], float]
 
-    def accepts(self, received: ReceivedLetter, key: str) -> bool:
-        """As CanaryChoice; also raises QueueUnavailable and LedgerUnavailable."""
-        verdict = hold_for(self._router, received, key)
+    def __call__(self, received: ReceivedLetter, key: str) -> Verdict | None:
+        verdict = waiting_for(self.router, received, key)
         if verdict is None or self._was_canary(received, verdict.stamp):
-            return False
+            return None
         stamp = verdict.stamp
-        row = self._ledger.rows([stamp.origin]).get(stamp.origin, NO_ROW)
+        row = self.ledger.rows([stamp.origin]).get(stamp.origin, NO_ROW)
         if row.unreadable or row.recovered_at is not None:
-            return False
-        if failed_by_itself(row, key, self._pipeline):
-            return False
-        marked = as_canary(stamp, key, _LONGEST_OWNER).stamp
-        if not seal(received.letter, marked, self._main.traits).marked:
-            return False
-        base = stamp.base + int(is_free(stamp, row))
-        self._stamps = {received.letter.message_id: replace(stamp, base=base)}
-        return True
-
-    def order(self, received: ReceivedLetter, key: str, owner: str) -> Order:
-        """The order that moves the letter accepted last as the canary of this permit."""
-        copy = received.letter.message_id
-        sent = as_canary(self._stamps[copy], key, owner)
-        return Order(received, sent.decision, sent.stamp)
+            return None
+        if failed_by_itself(row, key, self.pipeline):
+            return None
+        marked = as_canary(stamp, key, _LONGEST_OWNER)
+        if not seal(received.letter, marked, self.main.traits).marked:
+            return None
+        return replace(verdict, stamp=replace(stamp, base=stamp.base + int(is_free(stamp, row))))
 
     def _was_canary(self, received: ReceivedLetter, stamp: Stamp) -> bool:
         sent_at = (received.letter.sent_ms or 0) / 1000
-        return stamp.canary is not None and self._clock() - sent_at < self._aside
+        return stamp.canary is not None and self.clock() - sent_at < self.aside_seconds
 
 
-def as_canary(stamp: Stamp, key: str, owner: str) -> Verdict:
-    """The verdict that sends a letter back to the main queue to test its circuit.
+def as_canary(stamp: Stamp, key: str, owner: str) -> Stamp:
+    """The stamp of a letter that goes back to the main queue to test its circuit.
 
-    It is a re-drive like any other, and counts as an attempt.
+    It is re-driven like any other, which counts as an attempt.
     """
-    because = f"tries circuit {key}"
-    sent = replace(
+    return replace(
         stamp,
         attempt=stamp.attempt + 1,
         rule=None,
         decision="REDRIVE",
         reason=None,
-        because=because,
+        because=f"tries circuit {key}",
         canary=owner,
     )
-    return Verdict("", Redrive(0, because), sent)
 
 
 @dataclass(frozen=True, slots=True)
-class _LockedCanary(QueueCanary):
-    """A letter locked in its source; `owner` is the owner of the permit."""
+class LockedCanary(QueueCanary):
+    """A letter locked in its place, and the order that moves it to the main queue."""
 
-    source: MovingSource
+    canary: Canary
     order: Order
-    owner: str
-    mover_for: Callable[[Tally], Mover]
-    count_metric: Callable[[str, int], None]
 
     @property
     def origin(self) -> str:
@@ -133,56 +100,42 @@ class _LockedCanary(QueueCanary):
         return self.order.stamp.attempt
 
     def send(self) -> bool:
-        tally = Tally(self.count_metric)
-        gone = self.source.move(self.mover_for(tally), self.order, self.owner)
-        for name, number in tally.report("", "", "").metrics().items():
-            self.count_metric(name, number)
-        return gone
+        is_gone = self.canary.move(self.order)
+        if not is_gone:
+            self.give_back()
+        return is_gone
 
     def give_back(self) -> None:
-        self.source.give_back(self.order.received)
+        self.canary.give_back()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MainQueueSender(CanarySender):
     """Moves one letter to the main queue, marked as the canary, and reads the ledger.
 
-    `sources` are tried in their order, and accept letters by `choice`; `mover_for` makes a
-    mover that counts on a tally; `count_metric` counts a metric by its name.
+    `sources` are tried in their order; `count_metric` counts a metric by its name.
     """
 
-    def __init__(
-        self,
-        *,
-        pipeline: str,
-        sources: Sequence[MovingSource],
-        choice: SendableLetters,
-        mover_for: Callable[[Tally], Mover],
-        ledger: Ledger,
-        count_metric: Callable[[str, int], None],
-    ) -> None:
-        self._pipeline = pipeline
-        self._sources = sources
-        self._choice = choice
-        self._mover_for = mover_for
-        self._ledger = ledger
-        self._count_metric = count_metric
+    pipeline: str
+    sources: Sequence[CanarySource]
+    ledger: Ledger
+    count_metric: Callable[[str, int], None]
 
     def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
-        for source in self._sources:
-            received = source.take(key, lock_seconds)
-            if received is not None:
-                order = self._choice.order(received, key, owner)
-                return _LockedCanary(source, order, owner, self._mover_for, self._count_metric)
-        return None
+        canary = first_of(self.sources, key, lock_seconds)
+        if canary is None or canary.verdict is None:
+            return None
+        stamp = as_canary(canary.verdict.stamp, key, owner)
+        return LockedCanary(canary, Order(canary.received, Redrive(0, str(stamp.because)), stamp))
 
     def verdict(self, origin: str, attempt: int, key: str) -> CanaryVerdict | None:
         try:
-            row = self._ledger.rows([origin]).get(origin, NO_ROW)
+            row = self.ledger.rows([origin]).get(origin, NO_ROW)
         except LedgerUnavailable:
             # The lease goes on: a ledger without an answer must not keep the permit.
-            self._count_metric(LEDGER_UNAVAILABLE, 1)
+            self.count_metric(LEDGER_UNAVAILABLE, 1)
             return None
-        return verdict_from_row(row, attempt, key, self._pipeline)
+        return verdict_from_row(row, attempt, key, self.pipeline)
 
 
 def verdict_from_row(row: LedgerRow, attempt: int, key: str, pipeline: str) -> CanaryVerdict | None:

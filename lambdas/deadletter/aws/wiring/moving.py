@@ -24,9 +24,7 @@ from deadletter.aws.clients import outage_clients as outage_clients
 from deadletter.aws.wiring.stores import CountMetric, Stores, count_nothing
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import (
-    CONFIG_SUFFIX,
     DAY,
-    DEPENDENCY_PREFIX,
     MAIN,
     MAIN_DLQ,
     MINUTE,
@@ -41,14 +39,7 @@ if TYPE_CHECKING:
 
     from deadletter.aws.observed import DynamoDBObserved
     from deadletter.message.queue import Queue
-    from deadletter.outage.canaries import (
-        CanaryChoice,
-        CanarySource,
-        DlqCanaries,
-        LaneCanaries,
-        LaneMover,
-        MainQueueCanaries,
-    )
+    from deadletter.outage.canaries import CanarySetup, CanarySource, MainQueueCanaries
     from deadletter.outage.executions import OutageExecutions
     from deadletter.outage.prober import Prober
     from deadletter.outage.queue_canary import MainQueueSender
@@ -274,6 +265,7 @@ def prober_for(
     canary would ever be sent, and no circuit would close.
     """
     from deadletter.aws.consumer_function import LambdaConsumer
+    from deadletter.outage.canaries import MainQueueCanaries
     from deadletter.outage.prober import Prober
 
     stores = Stores(pipeline, resources, clients, world, count_metric=count_metric, asks=router)
@@ -288,9 +280,8 @@ def prober_for(
     hides: Callable[[str], bool] = _hides_nothing
     sender = None
     if resources.consumer_function:
-        mover = _lane_mover(stores)
-        main = _live_canaries(stores, mover)
-        sources, hides = _canary_sources(stores, mover, main), main.hides
+        main = MainQueueCanaries(_canary_setup(stores, {}), stores.queue(resources.main_url))
+        sources, hides = _canary_sources(stores, main), main.hides
     # A consumer that is no Lambda function cannot be invoked with a letter. With the library,
     # the ledger has the result of a letter sent through the main queue.
     elif resources.main_url and _has_library_and_enforces(pipeline):
@@ -316,68 +307,56 @@ def _hides_nothing(_key: str) -> bool:
     return False
 
 
-def _lane_mover(stores: Stores) -> LaneMover:
-    from deadletter.outage.canaries import LaneMover
+def _canary_setup(stores: Stores, targets: Mapping[str, Queue]) -> CanarySetup:
+    """What canaries are given; the mover takes them to these queues, and into the waiting room."""
+    from deadletter.outage.canaries import CanarySetup
+    from deadletter.redrive.known_intents import KnownIntents
 
-    return LaneMover(
-        mover_for=partial(_mover_for, stores, {}),
+    resources, world = stores.resources, stores.world
+
+    def mover_for(tally: Tally) -> Mover:
+        telling = stores.telling(tally)
+        return telling.mover(tally, telling.room, targets)
+
+    return CanarySetup(
+        pipeline=stores.pipeline,
+        dlq_arn=resources.dlq_arn,
+        main_arn=resources.main_arn,
+        router=stores.router,
+        room=stores.room,
         journal=stores.journal,
-        owner=stores.world.new_id,
-        message_ttl=stores.pipeline.message_ttl,
-        clock=stores.world.clock,
+        known=KnownIntents(stores.journal, world.clock),
+        mover_for=mover_for,
+        owner=world.new_id,
+        clock=world.clock,
+        random=world.random,
         count_metric=stores.count_metric,
     )
 
 
-def _mover_for(stores: Stores, targets: Mapping[str, Queue], tally: Tally) -> Mover:
-    """What moves letters of a canary to these queues, and into the waiting room."""
-    stores = stores.telling(tally)
-    return stores.mover(tally, stores.room, targets)
-
-
-def _live_canaries(stores: Stores, mover: LaneMover) -> MainQueueCanaries:
-    from deadletter.outage.canaries import MainQueueCanaries
-
-    pipeline, resources = stores.pipeline, stores.resources
-    return MainQueueCanaries(
-        queue=stores.queue(resources.main_url),
-        arn=resources.main_arn,
-        fifo=pipeline.fifo,
-        keys=partial(_is_of_any_message, pipeline.name),
-        # This mode may not move letters.
-        mover=None if pipeline.mode is Mode.OBSERVE else mover,
-        router=stores.router,
-    )
-
-
-def _canary_sources(
-    stores: Stores, mover: LaneMover, main: MainQueueCanaries
-) -> list[CanarySource]:
+def _canary_sources(stores: Stores, main: MainQueueCanaries) -> list[CanarySource]:
     """The sources of canaries in order: dead letters first, untried messages last."""
     from deadletter.outage.canaries import (
         BlamelessLetters,
+        DlqCanaries,
         InAnyOrder,
+        LaneCanaries,
         RefilledLane,
-        WaitingLetters,
+        waiting_for,
     )
 
-    pipeline, router, ledger = stores.pipeline, stores.router, stores.ledger
+    pipeline, setup = stores.pipeline, main.setup
     if pipeline.mode is Mode.OBSERVE:
         return [main]
+    dlq = stores.queue(stores.resources.dlq_url)
     if not pipeline.consumer_library:
-        waiting = WaitingLetters(router)
-        dlq, lane = _dead_letter_sources(stores, waiting, waiting)
-        return [dlq, InAnyOrder([lane, main], stores.world.random)]
-    blameless = BlamelessLetters(pipeline=pipeline.name, router=router, ledger=ledger)
-    recorded = BlamelessLetters(pipeline=pipeline.name, router=router, ledger=ledger, recorded=True)
-    dlq, lane = _dead_letter_sources(stores, recorded, blameless)
-    queue = stores.queue(stores.resources.dlq_url)
-    return [RefilledLane(lane=lane, dlq=dlq, queue=queue, choice=recorded, mover=mover), main]
-
-
-def _is_of_any_message(pipeline: str, key: str) -> bool:
-    """Whether any message may test this circuit: it is not that of a value in the message."""
-    return key.removesuffix(CONFIG_SUFFIX) == pipeline or key.startswith(DEPENDENCY_PREFIX)
+        waiting = partial(waiting_for, stores.router)
+        lane = LaneCanaries(setup, waiting)
+        return [DlqCanaries(setup, dlq, waiting), InAnyOrder([lane, main], setup.random)]
+    blameless = BlamelessLetters(pipeline.name, stores.router, stores.ledger)
+    recorded = replace(blameless, recorded=True)
+    lane = LaneCanaries(setup, blameless)
+    return [RefilledLane(lane, DlqCanaries(setup, dlq, recorded)), main]
 
 
 def _main_queue_sender(stores: Stores) -> MainQueueSender:
@@ -385,22 +364,23 @@ def _main_queue_sender(stores: Stores) -> MainQueueSender:
 
     The consumer receives the messages already in that queue by itself.
     """
+    from deadletter.outage.canaries import ASIDE_COOLDOWNS, DlqCanaries, LaneCanaries
     from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
 
-    pipeline, main = stores.pipeline, stores.queue(stores.resources.main_url)
+    pipeline, resources = stores.pipeline, stores.resources
+    main, dlq = stores.queue(resources.main_url), stores.queue(resources.dlq_url)
+    setup = _canary_setup(stores, {MAIN: main})
     choice = SendableLetters(
         pipeline=pipeline.name,
         router=stores.router,
         ledger=stores.ledger,
         main=main,
-        aside_seconds=_retry_seconds(pipeline),
+        aside_seconds=ASIDE_COOLDOWNS * pipeline.circuit.cooldown_cap,
         clock=stores.world.clock,
     )
     return MainQueueSender(
         pipeline=pipeline.name,
-        sources=_dead_letter_sources(stores, choice, choice),
-        choice=choice,
-        mover_for=partial(_mover_for, stores, {MAIN: main}),
+        sources=[DlqCanaries(setup, dlq, choice), LaneCanaries(setup, choice)],
         ledger=stores.ledger,
         count_metric=stores.count_metric,
     )
@@ -409,43 +389,3 @@ def _main_queue_sender(stores: Stores) -> MainQueueSender:
 def _has_library_and_enforces(pipeline: Pipeline) -> bool:
     """True if the consumer records results in the ledger, and the mode lets us move letters."""
     return pipeline.consumer_library and pipeline.mode is not Mode.OBSERVE
-
-
-def _retry_seconds(pipeline: Pipeline) -> float:
-    """Seconds before a dead letter that failed as a canary is tried again."""
-    from deadletter.outage.canaries import ASIDE_COOLDOWNS
-
-    return ASIDE_COOLDOWNS * pipeline.circuit.cooldown_cap
-
-
-def _dead_letter_sources(
-    stores: Stores, in_dlq: CanaryChoice, in_lane: CanaryChoice
-) -> tuple[DlqCanaries, LaneCanaries]:
-    """The places where dead letters wait for a circuit: the DLQ and the circuit's lane."""
-    from deadletter.outage.canaries import DlqCanaries, LaneCanaries
-
-    pipeline, resources, world = stores.pipeline, stores.resources, stores.world
-    return (
-        DlqCanaries(
-            queue=stores.queue(resources.dlq_url),
-            arn=resources.dlq_arn,
-            main_arn=resources.main_arn,
-            fifo=pipeline.fifo,
-            choice=in_dlq,
-            journal=stores.journal,
-            room=stores.room,
-            owner=world.new_id,
-            aside_seconds=_retry_seconds(pipeline),
-            clock=world.clock,
-        ),
-        LaneCanaries(
-            arn=resources.dlq_arn,
-            fifo=pipeline.fifo,
-            room=stores.room,
-            choice=in_lane,
-            journal=stores.journal,
-            owner=world.new_id,
-            clock=world.clock,
-            random=world.random,
-        ),
-    )
