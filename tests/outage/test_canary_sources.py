@@ -255,6 +255,14 @@ def test_a_processed_letter_that_could_not_be_deleted_is_only_deleted_later() ->
     assert OpenIntents(journal.read(), LONG_AFTER).record_of("m1").mark is not None
 
 
+def test_a_delete_after_the_locks_end_is_not_believed() -> None:
+    """SQS accepts an old handle when another has received the letter, and keeps it."""
+    journal, late = MemoryJournal(), received(letter()).locked_until - 5
+    canary = dead_letter(Told(), journal=journal, clock=lambda: late)
+    assert not canary.settle(PROCESSED)
+    assert OpenIntents(journal.read(), LONG_AFTER).record_of("m1").mark is not None
+
+
 @pytest.mark.parametrize("give_back", [True, False])
 def test_a_letter_that_an_intent_still_names_keeps_its_lock(give_back: bool) -> None:
     queue, journal = Told(), MemoryJournal()

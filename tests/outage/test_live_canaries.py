@@ -79,6 +79,7 @@ class Scene:
     mode: Mode = Mode.ENFORCE
     left: Left = field(default_factory=Left)
     undeleted: bool = False
+    now: float = NOW
     moved: list[tuple[str, str]] = field(default_factory=list)
     metrics: Counter[str] = field(default_factory=Counter)
 
@@ -89,6 +90,7 @@ class Scene:
             pipeline=Pipeline(KEY, fifo=self.fifo, mode=self.mode),
             router=self.router,
             mover_for=lambda _: self,
+            clock=lambda: self.now,
             count_metric=lambda name, number: self.metrics.update({name: number}),
         )
         return MainQueueCanaries(setup, queue)
@@ -164,6 +166,10 @@ def test_a_message_is_gone_only_once_it_is_deleted(deletes: bool, deleted: list[
     assert scene.settle(PROCESSED) is deletes
     assert scene.queue.deleted == deleted
     assert scene.moved == []
+
+
+def test_a_message_whose_lock_has_ended_may_have_come_back_before_its_delete() -> None:
+    assert not Scene(LiveQueue(), now=received(letter()).locked_until).settle(PROCESSED)
 
 
 @pytest.mark.parametrize(

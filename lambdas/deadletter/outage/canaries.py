@@ -27,7 +27,7 @@ from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.redrive.journal import ClaimLost, Journal, JournalUnavailable, Plan, Slot, key_of
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import LaneClaim, lane_slot
-from deadletter.redrive.mover import Mover
+from deadletter.redrive.mover import MARGIN, Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
@@ -314,7 +314,9 @@ class Canary:
     def delete(self, proof: Confirmation) -> bool:
         """Delete it from its place. Returns False if it may still be there."""
         store = self._setup.room if self._queue is None else self._queue
-        return not store.delete([(self.received, proof)])
+        left = store.delete([(self.received, proof)])
+        # After its lock's end, a delete may be answered and have no effect.
+        return not left and self._setup.clock() + MARGIN < self.received.locked_until
 
     def give_back(self) -> None:
         """Release a letter at once, because it was not tried. Raises nothing."""
