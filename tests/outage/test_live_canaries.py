@@ -150,6 +150,22 @@ def test_a_message_that_failed_moves_into_the_circuits_lane(result: CanaryResult
     assert not scene.settle(result)
     assert scene.moved == [("m1", KEY)]
     assert (scene.queue.waits, scene.queue.deleted) == ([], [])
+    assert scene.metrics["PossibleDuplicate"] == 0
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        Scene(LiveQueue(), undeleted=True),
+        Scene(LiveQueue(), left=Left(unknown=[received(letter())])),
+    ],
+)
+def test_a_message_that_may_be_in_the_lane_and_in_the_queue_is_counted(scene: Scene) -> None:
+    """SQS delivers it again, and a run sends the one in the lane."""
+    assert not scene.settle(FAILED)
+    assert scene.metrics["PossibleDuplicate"] == 1
+    # It keeps its lock.
+    assert scene.queue.waits == []
 
 
 def test_a_message_without_an_answer_stays_locked() -> None:

@@ -40,6 +40,7 @@ from deadletter.routing.router import (
     usable_verdicts,
 )
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Figure
 
 MOST_LETTERS_LOOKED_AT = 5
 """Letters of a queue that one probe receives at most: each receive counts for the letter."""
@@ -570,6 +571,9 @@ class LiveCanary(Canary):
         # What the ledger says of it has changed by the failure, so the router is asked again.
         if not self.leave(_verdict_of(self._setup.router, self.received), self._key):
             self.give_back()
+        elif self._slot.keeps(self.copy):
+            # It may be in the lane and here, where SQS delivers it again.
+            self._setup.count_metric(Figure.POSSIBLE_DUPLICATE, 1)
         return False
 
     def leave(self, verdict: Verdict | None, key: str) -> bool:
