@@ -60,11 +60,11 @@ def _untagged_first() -> Iterator[None]:
 def _row_unread() -> Iterator[None]:
     def make(recover: Any) -> Any:
         def recovered(pause: ConsumerPause, key: str) -> None:
-            real, pause._circuits = pause._circuits, _NoRows()
+            real, pause.circuits = pause.circuits, _NoRows()
             try:
                 recover(pause, key)
             finally:
-                pause._circuits = real
+                pause.circuits = real
 
         return recovered
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, Circuits, Pause, Pollers
@@ -77,9 +77,6 @@ mapping is a person's."""
 TAG_LOOK_SECONDS = 900.0
 """How long after its last change an enabled mapping is looked at for a tag of ours. A tag that
 stays longer does no harm: its time is too old to enable anything."""
-
-NOTHING_TO_PAUSE = Count.NOTHING_TO_PAUSE
-PUT_BACK = Count.MAPPING_PUT_BACK
 
 
 class MappingUnavailable(Exception):
@@ -185,6 +182,7 @@ def _disabled(mapping: ConsumerMapping | None) -> str:
     return "" if mapping is None or mapping.enabled or mapping.changing else mapping.id
 
 
+@dataclass(slots=True, kw_only=True)
 class ConsumerPause:
     """Pauses and resumes the consumer's mapping; its former state is remembered twice.
 
@@ -197,22 +195,13 @@ class ConsumerPause:
     then may messages wait in them.
     """
 
-    def __init__(
-        self,
-        *,
-        breaker: Breaker,
-        circuits: Circuits,
-        mappings: Mappings,
-        clock: Callable[[], float],
-        count_metric: Callable[[str, int], None],
-    ) -> None:
-        self._breaker = breaker
-        self._circuits = circuits
-        self._mappings = mappings
-        self._clock = clock
-        self._count_metric = count_metric
-        # What this process has noted; None before the first look.
-        self._bounded: bool | None = None
+    breaker: Breaker
+    circuits: Circuits
+    mappings: Mappings
+    clock: Callable[[], float]
+    count_metric: Callable[[str, int], None]
+    # What this process has noted; None before the first look.
+    _bounded: bool | None = field(default=None, init=False)
 
     def pause(self, circuit: Circuit) -> Circuit:
         """Disable the mapping unless it is already disabled. Returns the updated circuit.
@@ -220,9 +209,9 @@ class ConsumerPause:
         Raises MappingBusy until the mapping is disabled, MappingUnavailable and
         CircuitsUnavailable.
         """
-        mapping = self._mappings.find()
+        mapping = self.mappings.find()
         if mapping is None:
-            self._count_metric(NOTHING_TO_PAUSE, 1)
+            self.count_metric(Count.NOTHING_TO_PAUSE, 1)
             return circuit
         if circuit.paused is None:
             limits = mapping.limits if mapping.enabled else self._forgotten_limits(mapping)
@@ -239,8 +228,8 @@ class ConsumerPause:
             if mapping.changing:
                 raise MappingBusy(mapping.id)
             limits = _of_same_mode(mapping, own_limits(circuit.paused))
-            self._mappings.tag(mapping, PauseTag(circuit.generation, limits, self._clock()))
-            mapping = self._mappings.change(mapping, enabled=False, limits=limits)
+            self.mappings.tag(mapping, PauseTag(circuit.generation, limits, self.clock()))
+            mapping = self.mappings.change(mapping, enabled=False, limits=limits)
         if mapping.changing:
             raise MappingBusy(mapping.id)
         return circuit
@@ -254,19 +243,19 @@ class ConsumerPause:
         pause = circuit.paused
         if pause is None:
             return circuit
-        mapping = self._mappings.find()
+        mapping = self.mappings.find()
         if mapping is not None and mapping.id == pause.mapping:
             wanted = _of_same_mode(mapping, low_limits(own_limits(pause), step))
             enable = True if self._is_ours_to_enable(mapping, pause) else None
             if enable or mapping.limits != wanted:
                 if mapping.changing:
                     raise MappingBusy(mapping.id)
-                self._mappings.change(mapping, enabled=enable, limits=wanted)
+                self.mappings.change(mapping, enabled=enable, limits=wanted)
             if step >= RAMP_STEPS:
-                self._mappings.untag(mapping)
+                self.mappings.untag(mapping)
         if step < RAMP_STEPS:
             return circuit
-        return self._breaker.apply(circuit.key, MappingPutBack(pause.mapping)).circuit
+        return self.breaker.apply(circuit.key, MappingPutBack(pause.mapping)).circuit
 
     def recover(self, key: str) -> str:
         """Put the mapping back if its tag says that we paused it, and the row of `key` does not.
@@ -276,27 +265,27 @@ class ConsumerPause:
         its limits of the ramp are raised to its own. Returns the id of a mapping that another
         has disabled, else an empty text. Raises the errors of `pause`.
         """
-        mapping = self._mappings.find()
+        mapping = self.mappings.find()
         self._note_bound(key, mapping)
         if mapping is None or mapping.changing or not self._may_have_tag(mapping):
             return _disabled(mapping)
-        tag = self._mappings.pause_tag(mapping)
+        tag = self.mappings.pause_tag(mapping)
         if tag is None:
             return _disabled(mapping)
         # A pause writes its row before the tag: a row that is read after the tag shows it.
-        circuit = self._circuits.read([key])[key]
+        circuit = self.circuits.read([key])[key]
         if circuit.paused is not None:
             return ""
         own = _of_same_mode(mapping, tag.limits)
         if mapping.enabled:
             if mapping.limits in _limits_of_ramp(own):
-                self._mappings.change(mapping, enabled=None, limits=own)
-            self._mappings.untag(mapping)
+                self.mappings.change(mapping, enabled=None, limits=own)
+            self.mappings.untag(mapping)
         elif _is_from(tag, mapping):
             if circuit.is_closed:
-                mapping = self._mappings.change(mapping, enabled=True, limits=own)
-                self._count_metric(PUT_BACK, 1)
-                self._mappings.untag(mapping)
+                mapping = self.mappings.change(mapping, enabled=True, limits=own)
+                self.count_metric(Count.MAPPING_PUT_BACK, 1)
+                self.mappings.untag(mapping)
             else:
                 self._remember(circuit, mapping, own)
         else:
@@ -308,16 +297,16 @@ class ConsumerPause:
         bounded = mapping is not None and mapping.concurrency is not None
         if bounded is self._bounded:
             return
-        if self._breaker.apply(key, MappingSeen(bounded)).refused is None:
+        if self.breaker.apply(key, MappingSeen(bounded)).refused is None:
             self._bounded = bounded
 
     def _remember(self, circuit: Circuit, mapping: ConsumerMapping, limits: Limits) -> Circuit:
         paused = MappingPaused(mapping.id, limits.concurrency, limits.pollers)
-        return self._breaker.apply(circuit.key, paused).circuit
+        return self.breaker.apply(circuit.key, paused).circuit
 
     def _forgotten_limits(self, mapping: ConsumerMapping) -> Limits | None:
         """The limits of a disabled mapping that we paused, and whose row is lost; else None."""
-        tag = self._mappings.pause_tag(mapping)
+        tag = self.mappings.pause_tag(mapping)
         return tag.limits if tag is not None and _is_from(tag, mapping) else None
 
     def _is_ours_to_enable(self, mapping: ConsumerMapping, pause: Pause) -> bool:
@@ -325,12 +314,12 @@ class ConsumerPause:
             return False
         # A second outage in the ramp writes a new tag, while the row keeps its first time. A
         # person may have removed the tag.
-        tag = self._mappings.pause_tag(mapping)
+        tag = self.mappings.pause_tag(mapping)
         return is_as_paused(mapping, own_limits(pause), pause.at if tag is None else tag.at)
 
     def _may_have_tag(self, mapping: ConsumerMapping) -> bool:
         """Whether looking for a tag is worth a call: an enabled mapping is usually untouched."""
-        return not mapping.enabled or self._clock() - mapping.changed_at <= TAG_LOOK_SECONDS
+        return not mapping.enabled or self.clock() - mapping.changed_at <= TAG_LOOK_SECONDS
 
 
 def _is_from(tag: PauseTag, mapping: ConsumerMapping) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, Permit
@@ -69,11 +69,6 @@ SECONDS_FOR_MORE = 60.0
 """Seconds of a probe after which it tries no further letter: its function ends two minutes after
 the longest answer."""
 
-NOT_PAUSED = Count.CONSUMER_NOT_PAUSED
-EMPTY = Count.NOTHING_TO_PROBE
-UNDELETED = Count.UNDELETED
-POSSIBLE_DUPLICATE = Figure.POSSIBLE_DUPLICATE
-
 
 class ConsumerUnavailable(Exception):
     """The consumer certainly did not receive the letter: this says nothing of the dependency."""
@@ -123,6 +118,7 @@ class CanarySender(Protocol):
         """What a letter shows about the circuit `key` in this life; None if not known yet."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prober:
     """What the probe function does in the execution of an outage.
 
@@ -136,36 +132,19 @@ class Prober:
     a metric by its name.
     """
 
-    def __init__(
-        self,
-        *,
-        pipeline: str,
-        breaker: Breaker,
-        circuits: Circuits,
-        sources: Sequence[CanarySource],
-        consumer: CanaryConsumer,
-        answer_seconds: float,
-        health: Health | None,
-        announcer: CircuitAnnouncer,
-        clock: Callable[[], float],
-        new_id: Callable[[], str],
-        count_metric: Callable[[str, int], None],
-        sender: CanarySender | None = None,
-        hides_messages: Callable[[str], bool] = lambda _: False,
-    ) -> None:
-        self._pipeline = pipeline
-        self._hides_messages = hides_messages
-        self._sender = sender
-        self._breaker = breaker
-        self._circuits = circuits
-        self._sources = sources
-        self._consumer = consumer
-        self._answer_seconds = answer_seconds
-        self._health = health
-        self._announcer = announcer
-        self._clock = clock
-        self._new_id = new_id
-        self._count_metric = count_metric
+    pipeline: str
+    breaker: Breaker
+    circuits: Circuits
+    sources: Sequence[CanarySource]
+    consumer: CanaryConsumer
+    answer_seconds: float
+    health: Health | None
+    announcer: CircuitAnnouncer
+    clock: Callable[[], float]
+    new_id: Callable[[], str]
+    count_metric: Callable[[str, int], None]
+    sender: CanarySender | None = None
+    hides_messages: Callable[[str], bool] = lambda _: False
 
     def probe(self, execution: Execution) -> ExecutionStep:
         """Take the permit, try letters until one shows something, return the next step.
@@ -177,19 +156,19 @@ class Prober:
         dies, the permit ends with its lease.
         """
         if execution.pause_failed:
-            self._count_metric(NOT_PAUSED, 1)
+            self.count_metric(Count.CONSUMER_NOT_PAUSED, 1)
         execution = replace(execution, probes=execution.probes + 1)
         circuit, *earlier = self._read_with_earlier(execution.key)
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
-        if self._sender is not None and circuit.permit is not None:
-            circuit = self._check_sent_canary(self._sender, circuit, circuit.permit)
+        if self.sender is not None and circuit.permit is not None:
+            circuit = self._check_sent_canary(self.sender, circuit, circuit.permit)
             return self._next_step(execution, circuit)
         if circuit.permit is None and not all(one.is_closed for one in earlier):
             # Its letters wait for that one too: none may be tried, and finding none shows nothing.
-            wait = max(circuit.cooldown, seconds_to_probe(circuit, self._clock()))
+            wait = max(circuit.cooldown, seconds_to_probe(circuit, self.clock()))
             return self._next_step(execution, circuit, wait)
-        attempt = self._breaker.apply(execution.key, PermitTaken(self._new_id()))
+        attempt = self.breaker.apply(execution.key, PermitTaken(self.new_id()))
         circuit, is_by_hand = attempt.circuit, circuit.by_hand
         if attempt.refused is None and circuit.permit is not None:
             execution, circuit, shows_nothing = self._send_canary(
@@ -204,7 +183,7 @@ class Prober:
         elif attempt.refused is Refusal.LEASE_ENDED:
             if circuit.permit is not None and circuit.permit.origin is not None:
                 # Its prober died, and the message is still locked.
-                self._count_metric(POSSIBLE_DUPLICATE, 1)
+                self.count_metric(Figure.POSSIBLE_DUPLICATE, 1)
             circuit = self._end_lost_canary(circuit)
         step = self._next_step(execution, circuit)
         if is_by_hand and not circuit.by_hand and step.next is Next.PROBE:
@@ -216,45 +195,45 @@ class Prober:
         self, execution: Execution, circuit: Circuit, wait: float | None = None
     ) -> ExecutionStep:
         """The next step, after `wait` seconds; without it, as long as the circuit says."""
-        execution = self._announcer.announce(execution, circuit)
+        execution = self.announcer.announce(execution, circuit)
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
         if circuit.is_closed:
             return execution.step_to(Next.RESUME, circuit)
         if wait is None:
-            wait = seconds_to_probe(circuit, self._clock())
+            wait = seconds_to_probe(circuit, self.clock())
         return execution.step_to(Next.PROBE, circuit, wait)
 
     def _read_with_earlier(self, key: str) -> list[Circuit]:
         """The circuit of a key, and those that come before it."""
-        keys = [key, *_earlier_keys(key, self._pipeline)]
-        circuits = self._circuits.read(keys)
+        keys = [key, *_earlier_keys(key, self.pipeline)]
+        circuits = self.circuits.read(keys)
         return [circuits[each] for each in keys]
 
     def _answer(self, circuit: Circuit, owner: str, verdict: CanaryVerdict) -> Circuit:
         answer = CanaryAnswered(circuit.generation, owner, verdict)
         try:
-            return self._breaker.apply(circuit.key, answer).circuit
+            return self.breaker.apply(circuit.key, answer).circuit
         except CircuitsUnavailable:
             # If the first write took effect, the second is refused and returns the circuit.
-            return self._breaker.apply(circuit.key, answer).circuit
+            return self.breaker.apply(circuit.key, answer).circuit
 
     def _end_lost_canary(self, circuit: Circuit) -> Circuit:
-        return self._breaker.apply(circuit.key, CanaryLost(circuit.generation)).circuit
+        return self.breaker.apply(circuit.key, CanaryLost(circuit.generation)).circuit
 
     def _send_canary(
         self, execution: Execution, circuit: Circuit, permit: Permit
     ) -> tuple[Execution, Circuit, bool]:
         """The execution and the circuit after the canary, and whether no letter shows anything."""
-        if self._health is not None and self._health.trouble():
+        if self.health is not None and self.health.trouble():
             circuit = self._answer(circuit, permit.owner, CanaryVerdict.FAILURE)
             return replace(execution, empty=0), circuit, False
         try:
-            if self._sender is not None:
+            if self.sender is not None:
                 # A canary that is sent when its lock ends can still be answered under the lease.
-                left = permit.until - self._answer_seconds - self._clock()
+                left = permit.until - self.answer_seconds - self.clock()
                 lock = LAST_SEND + max(0.0, min(left, MOST_SECONDS_TO_SEND))
-                canary = self._sender.take(circuit.key, permit.owner, lock)
+                canary = self.sender.take(circuit.key, permit.owner, lock)
                 if canary is not None:
                     circuit = self._send_through_queue(circuit, permit, canary)
                     return replace(execution, empty=0), circuit, False
@@ -288,16 +267,16 @@ class Prober:
         ELSEWHERE if none does, and one shows something of another circuit; else NEUTRAL. Also
         returns how many letters were tried, none of them twice.
         """
-        last = self._clock() + SECONDS_FOR_MORE
+        last = self.clock() + SECONDS_FOR_MORE
         said, tried = CanaryVerdict.NEUTRAL, set[str]()
         for _ in range(MOST_CANARIES):
-            is_late = self._clock() > last
-            if tried and (is_late or not permit.lasts_for(self._answer_seconds, self._clock())):
+            is_late = self.clock() > last
+            if tried and (is_late or not permit.lasts_for(self.answer_seconds, self.clock())):
                 break
             # Longer than the lease too: if this prober dies, the next one counts the letter
             # before it is seen again.
-            longest = max(self._answer_seconds, permit.until - self._clock())
-            canary = first_of(self._sources, circuit.key, longest + LOCK_MARGIN_SECONDS)
+            longest = max(self.answer_seconds, permit.until - self.clock())
+            canary = first_of(self.sources, circuit.key, longest + LOCK_MARGIN_SECONDS)
             if canary is None:
                 break
             if canary.copy in tried:
@@ -316,12 +295,12 @@ class Prober:
 
     def _send_through_queue(self, circuit: Circuit, permit: Permit, canary: QueueCanary) -> Circuit:
         """The circuit with the canary under way, or with the permit given back."""
-        if not permit.lasts_for(self._answer_seconds, self._clock()):
+        if not permit.lasts_for(self.answer_seconds, self.clock()):
             canary.give_back()
             return self._answer(circuit, permit.owner, CanaryVerdict.NEUTRAL)
         sent = CanarySent(circuit.generation, permit.owner, canary.origin, canary.attempt)
         try:
-            transition = self._breaker.apply(circuit.key, sent)
+            transition = self.breaker.apply(circuit.key, sent)
         except CircuitsUnavailable:
             canary.give_back()
             raise
@@ -344,8 +323,8 @@ class Prober:
     def _without_letter(
         self, execution: Execution, circuit: Circuit
     ) -> tuple[Execution, CanaryVerdict]:
-        self._count_metric(EMPTY, 1)
-        if self._health is not None:
+        self.count_metric(Count.NOTHING_TO_PROBE, 1)
+        if self.health is not None:
             # It says that the dependency works, or no letter would have been looked for.
             return replace(execution, empty=0), CanaryVerdict.SUCCESS
         if circuit.by_hand:
@@ -359,14 +338,14 @@ class Prober:
 
     def _hides(self, key: str) -> bool:
         try:
-            return self._hides_messages(key)
+            return self.hides_messages(key)
         except QueueUnavailable:
             # No answer is no evidence that nothing is there.
             return True
 
     def _try_letter(self, canary: Canary, circuit: Circuit, permit: Permit) -> CanaryVerdict | None:
         """What a letter shows about the circuit; None if it may not be tried any more."""
-        if not permit.lasts_for(self._answer_seconds, self._clock()):
+        if not permit.lasts_for(self.answer_seconds, self.clock()):
             # This prober was delayed: its lease could end, and another canary be sent, before
             # the answer.
             canary.give_back()
@@ -382,28 +361,28 @@ class Prober:
                 # A person has overridden the circuit meanwhile.
                 canary.give_back()
                 return None
-            result = self._consumer.process(canary.received, canary.arn, permit.owner, circuit.key)
+            result = self.consumer.process(canary.received, canary.arn, permit.owner, circuit.key)
         except (ConsumerUnavailable, CircuitsUnavailable, JournalUnavailable):
             canary.give_back()
             raise
         if not on_record and result.verdict is CanaryVerdict.NO_ANSWER:
             # SQS delivers it again when its lock ends.
-            self._count_metric(POSSIBLE_DUPLICATE, 1)
+            self.count_metric(Figure.POSSIBLE_DUPLICATE, 1)
         try:
             gone = canary.settle(result)
         except (QueueUnavailable, RoomUnavailable, JournalUnavailable, RouterUnavailable):
             gone = False
         if result.proof is not None and not gone:
             # It will be received again; the consumer's claim shows that it was processed.
-            self._count_metric(UNDELETED, 1)
+            self.count_metric(Count.UNDELETED, 1)
             if not on_record:
-                self._count_metric(POSSIBLE_DUPLICATE, 1)
+                self.count_metric(Figure.POSSIBLE_DUPLICATE, 1)
         return result.verdict
 
     def _name_canary(self, circuit: Circuit, permit: Permit, canary: Canary) -> bool:
         """Name the letter in the permit, for the prober that finds it lost. False if refused."""
         sent = CanarySent(circuit.generation, permit.owner, canary.copy, 0)
-        return self._breaker.apply(circuit.key, sent).refused is None
+        return self.breaker.apply(circuit.key, sent).refused is None
 
 
 def _said_to(circuit: Circuit, verdict: CanaryVerdict) -> CanaryVerdict:

@@ -25,8 +25,6 @@ from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Router, Verdict
 from deadletter.signals.figures import Count
 
-LEDGER_UNAVAILABLE = Count.LEDGER_UNAVAILABLE
-
 _LONGEST_OWNER = "x" * 64
 """Stands for the owner of a permit when only its length matters."""
 
@@ -133,7 +131,7 @@ class MainQueueSender(CanarySender):
             row = self.ledger.rows([origin]).get(origin, NO_ROW)
         except LedgerUnavailable:
             # The lease goes on: a ledger without an answer must not keep the permit.
-            self.count_metric(LEDGER_UNAVAILABLE, 1)
+            self.count_metric(Count.LEDGER_UNAVAILABLE, 1)
             return None
         return verdict_from_row(row, attempt, key, self.pipeline)
 

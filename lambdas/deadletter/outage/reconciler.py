@@ -12,10 +12,6 @@ from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions
 from deadletter.outage.mapping import ConsumerPause, MappingBusy, MappingUnavailable
 from deadletter.signals.figures import Count
 
-RESTARTED = Count.OUTAGE_RESTARTED
-PUT_BACK = Count.MAPPING_PUT_BACK
-FAILED = Count.SWEEP_FAILED
-
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -31,6 +27,7 @@ class Sweep:
     disabled: str | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciler:
     """Restarts lost executions, re-enables mappings, and ends overrides that have expired.
 
@@ -40,29 +37,19 @@ class Reconciler:
     again. `count_metric` counts a metric by its name.
     """
 
-    def __init__(
-        self,
-        *,
-        pipeline: str,
-        breaker: Breaker,
-        outages: OutageExecutions,
-        consumer_pause: ConsumerPause | None,
-        clock: Callable[[], float],
-        count_metric: Callable[[str, int], None],
-    ) -> None:
-        self._pipeline = pipeline
-        self._breaker = breaker
-        self._outages = outages
-        self._consumer_pause = consumer_pause
-        self._clock = clock
-        self._count_metric = count_metric
+    pipeline: str
+    breaker: Breaker
+    outages: OutageExecutions
+    consumer_pause: ConsumerPause | None
+    clock: Callable[[], float]
+    count_metric: Callable[[str, int], None]
 
     def reconcile(self, looks_at_mapping: bool = True) -> Sweep:
         """Clean up, and look at the consumer's mapping if no circuit says that we paused it."""
         try:
-            troubled = tuple(self._breaker.troubled())
+            troubled = tuple(self.breaker.troubled())
         except CircuitsUnavailable as error:
-            self._count_metric(FAILED, 1)
+            self.count_metric(Count.SWEEP_FAILED, 1)
             return Sweep(None, (_why(error),))
         failed = self._repair(troubled) if troubled else ()
         disabled = None
@@ -73,11 +60,11 @@ class Reconciler:
 
     def _repair(self, troubled: Sequence[Circuit]) -> tuple[str, ...]:
         """Repair what can be repaired; returns why the rest could not."""
-        now = self._clock()
+        now = self.clock()
         try:
-            repairs = repairs_for(self._pipeline, troubled, self._outages.running(), now)
+            repairs = repairs_for(self.pipeline, troubled, self.outages.running(), now)
         except ExecutionsUnavailable as error:
-            self._count_metric(FAILED, 1)
+            self.count_metric(Count.SWEEP_FAILED, 1)
             return (_why(error),)
         wanted = {
             circuit.paused.mapping
@@ -104,11 +91,11 @@ class Reconciler:
 
         Returns the mapping that another has disabled, and why it could not be put back.
         """
-        if self._consumer_pause is None:
+        if self.consumer_pause is None:
             return None, ()
         found: list[str] = []
-        pause = self._consumer_pause
-        failed = self._do([lambda: found.append(pause.recover(self._pipeline))])
+        pause = self.consumer_pause
+        failed = self._do([lambda: found.append(pause.recover(self.pipeline))])
         return (found[0] if found else None), failed
 
     def _do(self, tasks: Sequence[Callable[[], None]]) -> tuple[str, ...]:
@@ -118,28 +105,28 @@ class Reconciler:
             try:
                 task()
             except MappingBusy:
-                self._count_metric(FAILED, 1)
+                self.count_metric(Count.SWEEP_FAILED, 1)
             except (CircuitsUnavailable, ExecutionsUnavailable, MappingUnavailable) as error:
-                self._count_metric(FAILED, 1)
+                self.count_metric(Count.SWEEP_FAILED, 1)
                 failed.append(_why(error))
         return tuple(failed)
 
     def _restart(self, circuit: Circuit) -> None:
         lost = ExecutionLost(circuit.generation, circuit.restart)
-        result = self._breaker.apply(circuit.key, lost)
+        result = self.breaker.apply(circuit.key, lost)
         if result.refused is None:
-            self._count_metric(RESTARTED, 1)
+            self.count_metric(Count.OUTAGE_RESTARTED, 1)
             restarted = result.circuit
-            self._outages.start(restarted.key, restarted.outage, restarted.restart)
+            self.outages.start(restarted.key, restarted.outage, restarted.restart)
 
     def _put_back(self, circuit: Circuit) -> None:
         """Resume fully, without the ramp: most of its time has passed without an execution."""
-        if self._consumer_pause is not None:
-            self._consumer_pause.resume(circuit, RAMP_STEPS)
-            self._count_metric(PUT_BACK, 1)
+        if self.consumer_pause is not None:
+            self.consumer_pause.resume(circuit, RAMP_STEPS)
+            self.count_metric(Count.MAPPING_PUT_BACK, 1)
 
     def _end_override(self, circuit: Circuit) -> None:
-        self._breaker.apply(circuit.key, OverrideEnded())
+        self.breaker.apply(circuit.key, OverrideEnded())
 
 
 def _has_expired_override(circuit: Circuit, now: float) -> bool:

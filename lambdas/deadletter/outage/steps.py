@@ -32,8 +32,6 @@ is as long as the canary has been under way."""
 SECONDS_BETWEEN_CANARIES = 2.0
 """Wait between two canaries: a dependency that flaps then fails the second one."""
 
-OPENED = Figure.CIRCUIT_OPENED
-
 
 class Next(StrEnum):
     """Where the execution goes next; the values stand in the state machine's choices."""
@@ -133,6 +131,7 @@ class CircuitEvents(Protocol):
         """Publish the circuit's state, with the state published `before` (empty: none)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitAnnouncer:
     """Announces each change of the pipeline's own circuit, at least once.
 
@@ -140,22 +139,19 @@ class CircuitAnnouncer:
     `count_metric` counts a metric, or sets it, by its name.
     """
 
-    def __init__(
-        self, *, pipeline: str, announcer: CircuitEvents, count_metric: Callable[[str, int], None]
-    ) -> None:
-        self._pipeline = pipeline
-        self._announcer = announcer
-        self._count_metric = count_metric
+    pipeline: str
+    announcer: CircuitEvents
+    count_metric: Callable[[str, int], None]
 
     def announce(self, execution: Execution, circuit: Circuit) -> Execution:
         """Announce the circuit's state if it has changed. Returns the execution with it."""
-        if circuit.key != self._pipeline or execution.said == circuit.state:
+        if circuit.key != self.pipeline or execution.said == circuit.state:
             return execution
-        self._count_metric(Figure.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
+        self.count_metric(Figure.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
         is_new_outage = circuit.state is State.OPEN and not execution.said and not execution.restart
         if is_new_outage:
-            self._count_metric(OPENED, 1)
-        self._announcer.announce(circuit, execution.said)
+            self.count_metric(Figure.CIRCUIT_OPENED, 1)
+        self.announcer.announce(circuit, execution.said)
         return replace(execution, said=str(circuit.state))
 
 
@@ -173,6 +169,7 @@ def _count(data: Mapping[str, Any], name: str, default: int | None = None) -> in
     return value
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSteps:
     """What the circuit function does in the execution of an outage.
 
@@ -184,24 +181,13 @@ class ConsumerSteps:
     machine retries; no step receives a letter.
     """
 
-    def __init__(
-        self,
-        *,
-        pipeline: str,
-        policy: CircuitPolicy,
-        circuits: Circuits,
-        consumer_pause: ConsumerPause | None,
-        announcer: CircuitAnnouncer,
-        clock: Callable[[], float],
-        admits_a_rate: bool = False,
-    ) -> None:
-        self._pipeline = pipeline
-        self._policy = policy
-        self._circuits = circuits
-        self._consumer_pause = consumer_pause
-        self._announcer = announcer
-        self._clock = clock
-        self._admits_a_rate = admits_a_rate
+    pipeline: str
+    policy: CircuitPolicy
+    circuits: Circuits
+    consumer_pause: ConsumerPause | None
+    announcer: CircuitAnnouncer
+    clock: Callable[[], float]
+    admits_a_rate: bool = False
 
     def take(self, step: str, execution: Execution) -> ExecutionStep:
         """Take the step of that name; raises BadExecution for an unknown name."""
@@ -215,11 +201,11 @@ class ConsumerSteps:
         circuit = self._read(execution)
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
-        execution = self._announcer.announce(execution, circuit)
+        execution = self.announcer.announce(execution, circuit)
         if circuit.is_closed:
             return execution.step_to(Next.RESUME, circuit)
         # A person has let it go: a canary comes first, and its failure is an outage to pause in.
-        is_let_go = circuit.by_hand and not circuit.is_forced(self._clock())
+        is_let_go = circuit.by_hand and not circuit.is_forced(self.clock())
         pauses = not is_let_go and self._pause_for(circuit) is not None
         return self._to_probe(execution, circuit, Next.PAUSE if pauses else Next.PROBE)
 
@@ -237,32 +223,32 @@ class ConsumerSteps:
         if not execution.runs(circuit) or not circuit.is_closed:
             # Another outage has begun, or an override has opened the circuit.
             return execution.step_to(Next.HAND_OVER, circuit)
-        execution = self._announcer.announce(execution, circuit)
+        execution = self.announcer.announce(execution, circuit)
         consumer_pause = self._consumer_pause_for(circuit)
         if consumer_pause is None or circuit.paused is None:
             return execution.step_to(Next.CLOSED, circuit)
-        now = self._clock()
-        at_once = self._admits_a_rate and circuit.rate > 0
-        step = RAMP_STEPS if at_once else circuit.ramp_step(self._policy, now)
+        now = self.clock()
+        at_once = self.admits_a_rate and circuit.rate > 0
+        step = RAMP_STEPS if at_once else circuit.ramp_step(self.policy, now)
         circuit = consumer_pause.resume(circuit, step)
         if step == RAMP_STEPS:
             return execution.step_to(Next.CLOSED, circuit)
-        ends = circuit.closed_at + self._policy.ramp * step / RAMP_STEPS
+        ends = circuit.closed_at + self.policy.ramp * step / RAMP_STEPS
         return execution.step_to(Next.RESUME, circuit, ends - now)
 
     def _to_probe(self, execution: Execution, circuit: Circuit, to: Next) -> ExecutionStep:
-        return execution.step_to(to, circuit, seconds_to_probe(circuit, self._clock()))
+        return execution.step_to(to, circuit, seconds_to_probe(circuit, self.clock()))
 
     def _read(self, execution: Execution) -> Circuit:
-        return self._circuits.read([execution.key])[execution.key]
+        return self.circuits.read([execution.key])[execution.key]
 
     def _pause_for(self, circuit: Circuit) -> ConsumerPause | None:
         """The pause, if the settings ask for one; what is paused is resumed in any case."""
-        return self._consumer_pause_for(circuit) if self._policy.pause_consumer else None
+        return self._consumer_pause_for(circuit) if self.policy.pause_consumer else None
 
     def _consumer_pause_for(self, circuit: Circuit) -> ConsumerPause | None:
         """The pause for the pipeline's own circuit; None for a single key's.
 
         The consumer serves all keys, so a dead endpoint must not pause it.
         """
-        return self._consumer_pause if circuit.key == self._pipeline else None
+        return self.consumer_pause if circuit.key == self.pipeline else None
