@@ -90,8 +90,8 @@ def probe_queues() -> Sequence[Any]:
     prober = prober_for(
         PIPELINE, RESOURCES, made.clients(), made.outage_clients(), world(), nothing
     )
-    sender: Any = prober._sender
-    return list(sender._mover_for(Tally())._targets.values())
+    sender: Any = prober.sender
+    return list(sender.sources[0].setup.mover_for(Tally())._targets.values())
 
 
 def sends_with(queue: SqsQueue, fault: Any) -> tuple[SendResult, int]:
@@ -177,7 +177,7 @@ def probe_calls(patch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     prober = prober_for(
         PIPELINE, OF_FUNCTION, made.clients(""), made.outage_clients(), world(), nothing
     )
-    process = prober._consumer.process
+    process = prober.consumer.process
     canary = partial(process, received(letter()), "arn:aws:sqs:::orders", "permit", "orders")
     return [*calls_of(made.clients("")), canary]
 

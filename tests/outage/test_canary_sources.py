@@ -183,7 +183,8 @@ def dead_letter(
     setup = canary_setup(
         journal or MemoryJournal(), pipeline=Pipeline("orders", fifo=fifo), **changes
     )
-    canary = Canary(setup, received(letter()), "arn:dlq", queue=any_queue)
+    message = received(letter())
+    canary = Canary(setup, message, "arn:dlq", setup.slot_for(message), queue=any_queue)
     assert canary.record()
     return canary
 

@@ -241,7 +241,13 @@ class CanarySetup:
     random: Random
     count_metric: Callable[[str, int], None]
 
+    def slot_for(self, received: ReceivedLetter) -> Slot:
+        """A new slot for a letter of a queue."""
+        owner = self.owner()
+        return Slot(self.journal, f"canary.{owner}", owner, home=received.home)
 
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Canary:
     """A letter that is locked in its place, to be tried; `slot` is its place in the journal.
 
@@ -250,25 +256,12 @@ class Canary:
     that is named to the consumer as the letter's source.
     """
 
-    def __init__(
-        self,
-        setup: CanarySetup,
-        received: ReceivedLetter,
-        arn: str,
-        verdict: Verdict | None = None,
-        *,
-        slot: Slot | None = None,
-        queue: HidingQueue | None = None,
-    ) -> None:
-        self.received = received
-        self.arn = arn
-        self.verdict = verdict
-        self._setup = setup
-        self._queue = queue
-        if slot is None:
-            owner = setup.owner()
-            slot = Slot(setup.journal, f"canary.{owner}", owner, home=received.home)
-        self._slot = slot
+    setup: CanarySetup
+    received: ReceivedLetter
+    arn: str
+    slot: Slot
+    verdict: Verdict | None = None
+    queue: HidingQueue | None = None
 
     @property
     def copy(self) -> str:
@@ -281,9 +274,9 @@ class Canary:
         record can be kept, because SQS itself delivers the letter again. Raises
         JournalUnavailable.
         """
-        if self._queue is not None:
+        if self.queue is not None:
             try:
-                self._slot.intend([Plan(key_of(self.copy), MAIN, 0)], self.received.locked_until)
+                self.slot.intend([Plan(key_of(self.copy), MAIN, 0)], self.received.locked_until)
             except ClaimLost as error:
                 raise JournalUnavailable("the slot of a canary is taken") from error
         return True
@@ -300,24 +293,24 @@ class Canary:
         is_gone = False
         if result.proof is not None:
             with suppress(JournalUnavailable, ClaimLost):
-                self._slot.mark([self.copy])
+                self.slot.mark([self.copy])
             is_gone = self.delete(result.proof)
             if not is_gone:
-                self._slot.keep([self.copy])
+                self.slot.keep([self.copy])
         elif result.verdict is CanaryVerdict.NO_ANSWER:
-            self._slot.keep([self.copy])
+            self.slot.keep([self.copy])
         if self._close() and result.verdict is CanaryVerdict.FAILURE and not is_gone:
             # On FIFO the rest of the group would be hidden as long.
-            aside = ASIDE_COOLDOWNS * self._setup.pipeline.circuit.cooldown_cap
-            self._hide(0 if self._setup.pipeline.fifo else math.ceil(aside))
+            aside = ASIDE_COOLDOWNS * self.setup.pipeline.circuit.cooldown_cap
+            self._hide(0 if self.setup.pipeline.fifo else math.ceil(aside))
         return is_gone
 
     def delete(self, proof: Confirmation) -> bool:
         """Delete it from its place. Returns False if it may still be there."""
-        store = self._setup.room if self._queue is None else self._queue
+        store = self.setup.room if self.queue is None else self.queue
         left = store.delete([(self.received, proof)])
         # After its lock's end, a delete may be answered and have no effect.
-        return not left and self._setup.clock() + MARGIN < self.received.locked_until
+        return not left and self.setup.clock() + MARGIN < self.received.locked_until
 
     def give_back(self) -> None:
         """Release a letter at once, because it was not tried. Raises nothing."""
@@ -326,11 +319,11 @@ class Canary:
 
     def move(self, order: Order) -> bool:
         """Move it with the mover. Returns False if it certainly is still in its place."""
-        tally = Tally(self._setup.count_metric)
-        mover = self._setup.mover_for(tally)
-        left = mover.move([order], self._slot, queue=self._queue)
+        tally = Tally(self.setup.count_metric)
+        mover = self.setup.mover_for(tally)
+        left = mover.move([order], self.slot, queue=self.queue)
         for name, number in tally.report("", "", "").metrics().items():
-            self._setup.count_metric(name, number)
+            self.setup.count_metric(name, number)
         self._close()
         return not left.stayed
 
@@ -342,8 +335,8 @@ class Canary:
         """
         hold, stamp = verdict.decision, verdict.stamp
         if not isinstance(hold, Hold) or hold.lane != circuit_lane(key):
-            sent = stamp.first_sent / 1000 if stamp.first_sent else self._setup.clock()
-            due = sent + self._setup.pipeline.message_ttl
+            sent = stamp.first_sent / 1000 if stamp.first_sent else self.setup.clock()
+            due = sent + self.setup.pipeline.message_ttl
             hold = Hold(circuit_lane(key), due, f"waits for circuit {key}")
             stamp = replace(
                 stamp, rule=None, decision="HOLD", reason=None, because=hold.because, canary=None
@@ -353,14 +346,14 @@ class Canary:
     def _close(self) -> bool:
         """Close the slot. False if it could not be: what an intent names keeps its lock."""
         try:
-            self._slot.close()
+            self.slot.close()
         except JournalUnavailable:
             return False
         return True
 
     def _hide(self, seconds: int) -> None:
-        if self._queue is not None:
-            self._queue.hide([(self.received.handle, seconds)])
+        if self.queue is not None:
+            self.queue.hide([(self.received.handle, seconds)])
 
 
 class CanarySource(Protocol):
@@ -406,8 +399,9 @@ class DlqCanaries:
                 passed_over += batch
                 verdict = self._verdict_on(batch[0], key)
                 if verdict is not None:
-                    arn, received = self.setup.dlq_arn, passed_over.pop()
-                    return Canary(self.setup, received, arn, verdict, queue=self.queue)
+                    received = passed_over.pop()
+                    slot, arn = self.setup.slot_for(received), self.setup.dlq_arn
+                    return Canary(self.setup, received, arn, slot, verdict, self.queue)
             return None
         finally:
             if passed_over:
@@ -485,7 +479,7 @@ class LaneCanaries:
                 for received in setup.room.read([seat], claimed.expires).letters:
                     verdict = self.choice(received, key)
                     if verdict is not None:
-                        canary = Canary(setup, received, setup.dlq_arn, verdict, slot=claimed.slot)
+                        canary = Canary(setup, received, setup.dlq_arn, claimed.slot, verdict)
             return canary
         finally:
             if canary is None:
@@ -547,17 +541,14 @@ class LiveQueue(HidingQueue, Protocol):
         """Receives after which a message goes to the DLQ; None if it never does."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class LiveCanary(Canary):
     """A message of the main queue, tried for the circuit `key`.
 
     SQS delivers it again by itself: nothing is on record of it until it is moved.
     """
 
-    def __init__(
-        self, setup: CanarySetup, received: ReceivedLetter, queue: HidingQueue, key: str
-    ) -> None:
-        super().__init__(setup, received, setup.main_arn, queue=queue)
-        self._key = key
+    key: str = ""
 
     def record(self) -> bool:
         return False
@@ -569,16 +560,16 @@ class LiveCanary(Canary):
         if result.verdict is CanaryVerdict.NO_ANSWER:
             return False
         # What the ledger says of it has changed by the failure, so the router is asked again.
-        if not self.leave(_verdict_of(self._setup.router, self.received), self._key):
+        if not self.leave(_verdict_of(self.setup.router, self.received), self.key):
             self.give_back()
-        elif self._slot.keeps(self.copy):
+        elif self.slot.keeps(self.copy):
             # It may be in the lane and here, where SQS delivers it again.
-            self._setup.count_metric(Figure.POSSIBLE_DUPLICATE, 1)
+            self.setup.count_metric(Figure.POSSIBLE_DUPLICATE, 1)
         return False
 
     def leave(self, verdict: Verdict | None, key: str) -> bool:
         """Move it into the lane of a circuit. Returns False if it certainly is still here."""
-        if not _may_move(self._setup) or verdict is None or isinstance(verdict.decision, Redrive):
+        if not _may_move(self.setup) or verdict is None or isinstance(verdict.decision, Redrive):
             # Its circuit may have closed meanwhile.
             return False
         return self.move_into_lane(verdict, key)
@@ -607,7 +598,8 @@ class MainQueueCanaries:
             batch = self.queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
             if not batch:
                 return None
-            canary = LiveCanary(self.setup, batch[0], self.queue, key)
+            slot, arn = self.setup.slot_for(batch[0]), self.setup.main_arn
+            canary = LiveCanary(self.setup, batch[0], arn, slot, None, self.queue, key)
             try:
                 verdict = _verdict_of(self.setup.router, batch[0])
             except RouterUnavailable:
