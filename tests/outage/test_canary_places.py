@@ -13,7 +13,14 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.outage.canaries import Canary, CanaryResult, DlqCanaries, LaneCanaries
+from deadletter.outage.canaries import (
+    Canary,
+    CanaryResult,
+    DlqCanaries,
+    LaneCanaries,
+    NotInLaneYet,
+    RefilledLane,
+)
 from deadletter.redrive.journal import (
     ClaimLost,
     Intent,
@@ -337,6 +344,23 @@ def test_a_dead_letter_moves_under_an_intent_of_its_queue(left: Left, may_be_gon
 
 def order_of(message: ReceivedLetter) -> Order:
     return Order(message, Redrive(0, "tries circuit orders"), Stamp("m1", 1))
+
+
+def test_a_letter_that_certainly_did_not_move_into_the_lane_is_released() -> None:
+    queue = LetterQueue(letters("m1", "m2"))
+    scene = DlqScene(queue, Chosen({"m1", "m2"}), left=Left(stayed=[MESSAGE]))
+    lane = LaneCanaries(canary_setup(scene.journal, room=scene.room), scene.choice)
+    assert RefilledLane(lane, scene.source()).take(KEY, 80) is None
+    assert [order.copy for order in scene.orders] == ["m1"]
+    assert queue.waits == handles("m1")
+
+
+def test_a_letter_that_may_be_in_the_lane_keeps_its_lock_and_is_looked_for_there() -> None:
+    scene = DlqScene(LetterQueue(letters("m1")), Chosen({"m1"}), left=Left(unknown=[MESSAGE]))
+    lane = LaneCanaries(canary_setup(scene.journal, room=scene.room), scene.choice)
+    with pytest.raises(NotInLaneYet):
+        RefilledLane(lane, scene.source()).take(KEY, 80)
+    assert scene.queue.waits == []
 
 
 def test_a_journal_that_cannot_close_a_move_does_not_undo_it() -> None:
