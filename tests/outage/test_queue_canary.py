@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK
 from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable
-from deadletter.outage.prober import CanarySender, Prober, QueueCanary
+from deadletter.outage.prober import Prober
 from deadletter.outage.queue_canary import verdict_from_row
 from deadletter.outage.steps import (
     SECONDS_TO_FIRST_CHECK,
@@ -42,7 +43,7 @@ LEASE = 60.0
 
 
 @dataclass
-class Letter(QueueCanary):
+class Letter:
     """One locked letter; `fate` is what became of it."""
 
     origin: str = "first"
@@ -60,7 +61,7 @@ class Letter(QueueCanary):
 
 
 @dataclass
-class Letters(CanarySender):
+class Letters:
     """A sender with one letter, and the ledger's verdict on it."""
 
     letter: Letter | None = field(default_factory=Letter)
@@ -70,7 +71,7 @@ class Letters(CanarySender):
     locks: list[float] = field(default_factory=list)
     asked: list[tuple[str, int]] = field(default_factory=list)
 
-    def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
+    def take(self, key: str, owner: str, lock_seconds: float) -> Letter | None:
         self.locks.append(lock_seconds)
         self.meanwhile()
         if self.raises is not None:
@@ -92,13 +93,14 @@ class Scene:
 
     def probe(self) -> ExecutionStep:
         ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
-        no_consumer: object = None
+        no_consumer: Any = None
+        sender: Any = self.sender
         prober = Prober(
             pipeline=KEY,
             breaker=self.circuits,
             circuits=self.circuits,
             sources=[],
-            consumer=no_consumer,  # type: ignore[arg-type]
+            consumer=no_consumer,
             answer_seconds=ANSWER,
             health=None,
             announcer=CircuitAnnouncer(
@@ -107,7 +109,7 @@ class Scene:
             clock=self.circuits.clock,
             new_id=lambda: next(ids),
             count_metric=self.circuits.count_metric,
-            sender=self.sender,
+            sender=sender,
         )
         step = prober.probe(self.execution)
         self.execution = replace(

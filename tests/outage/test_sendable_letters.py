@@ -17,7 +17,7 @@ from deadletter.message.envelope import QueueTraits
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp, attribute
 from deadletter.outage.canaries import BlamelessLetters, waiting_for
-from deadletter.outage.queue_canary import LockedCanary, MainQueueSender, SendableLetters
+from deadletter.outage.queue_canary import MainQueueSender, QueueCanary, SendableLetters
 from deadletter.redrive.order import Order
 from deadletter.routing.decision import Decision, Hold, Redrive
 from deadletter.routing.router import Question, RouterAnswer, Verdict
@@ -189,10 +189,10 @@ def test_a_canary_whose_send_time_is_unknown_was_sent_long_ago() -> None:
     assert not choice(router, aside=NOW + 1)(timeless, KEY)
 
 
-def canary_of(chosen: Verdict | None, permit: str) -> LockedCanary:
+def canary_of(chosen: Verdict | None, permit: str) -> QueueCanary:
     """The canary of a permit, out of a source that gives this letter."""
     sent = sender([Source(received(letter()), chosen)], Counter()).take(KEY, permit, 110.0)
-    assert isinstance(sent, LockedCanary)
+    assert sent is not None
     return sent
 
 

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     # A pipeline without a health URL loads no client for one.
     from deadletter.outage.health import Health
 
+    # Most pipelines have a consumer that can be invoked.
+    from deadletter.outage.queue_canary import MainQueueSender, QueueCanary
+
 LOCK_MARGIN_SECONDS = 60.0
 """How long a canary stays locked after the latest moment of its answer."""
 
@@ -86,38 +89,6 @@ class CanaryConsumer(Protocol):
         """
 
 
-class QueueCanary(Protocol):
-    """A locked letter, chosen as the canary of a permit; `origin` and `attempt` identify it."""
-
-    @property
-    def origin(self) -> str: ...
-
-    @property
-    def attempt(self) -> int: ...
-
-    def send(self) -> bool:
-        """Move it to the main queue. Returns False if it certainly is still in its place."""
-
-    def give_back(self) -> None:
-        """Release it unsent. Raises nothing: its lock ends by itself."""
-
-
-class CanarySender(Protocol):
-    """Sends canaries through the main queue to a consumer that cannot be invoked directly.
-
-    The ledger says what became of them.
-    """
-
-    def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
-        """A letter of this circuit as the canary of the permit's owner; None without a letter.
-
-        Raises the errors of a CanarySource, and LedgerUnavailable.
-        """
-
-    def verdict(self, origin: str, attempt: int, key: str) -> CanaryVerdict | None:
-        """What a letter shows about the circuit `key` in this life; None if not known yet."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prober:
     """What the probe function does in the execution of an outage.
@@ -143,7 +114,7 @@ class Prober:
     clock: Callable[[], float]
     new_id: Callable[[], str]
     count_metric: Callable[[str, int], None]
-    sender: CanarySender | None = None
+    sender: MainQueueSender | None = None
     hides_messages: Callable[[str], bool] = lambda _: False
 
     def probe(self, execution: Execution) -> ExecutionStep:
@@ -312,7 +283,9 @@ class Prober:
             raise QueueUnavailable("the canary could not be sent")
         return transition.circuit
 
-    def _check_sent_canary(self, sender: CanarySender, circuit: Circuit, permit: Permit) -> Circuit:
+    def _check_sent_canary(
+        self, sender: MainQueueSender, circuit: Circuit, permit: Permit
+    ) -> Circuit:
         """The circuit after the ledger's verdict on the canary, or after its lease has ended."""
         if permit.origin is not None and permit.attempt is not None:
             verdict = sender.verdict(permit.origin, permit.attempt, circuit.key)

@@ -19,7 +19,6 @@ from deadletter.outage.canaries import (
     is_of_another,
     waiting_for,
 )
-from deadletter.outage.prober import CanarySender, QueueCanary
 from deadletter.redrive.order import Order
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Router, Verdict
@@ -83,8 +82,11 @@ def as_canary(stamp: Stamp, key: str, owner: str) -> Stamp:
 
 
 @dataclass(frozen=True, slots=True)
-class LockedCanary(QueueCanary):
-    """A letter locked in its place, and the order that moves it to the main queue."""
+class QueueCanary:
+    """A letter locked in its place, and the order that moves it to the main queue.
+
+    Its `origin` and `attempt` identify it.
+    """
 
     canary: Canary
     order: Order
@@ -98,19 +100,22 @@ class LockedCanary(QueueCanary):
         return self.order.stamp.attempt
 
     def send(self) -> bool:
+        """Move it to the main queue. Returns False if it certainly is still in its place."""
         is_gone = self.canary.move(self.order)
         if not is_gone:
             self.give_back()
         return is_gone
 
     def give_back(self) -> None:
+        """Release it unsent. Raises nothing: its lock ends by itself."""
         self.canary.give_back()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MainQueueSender(CanarySender):
+class MainQueueSender:
     """Moves one letter to the main queue, marked as the canary, and reads the ledger.
 
+    It serves a consumer that cannot be invoked directly: the ledger says what became of the letter.
     `sources` are tried in their order; `count_metric` counts a metric by its name.
     """
 
@@ -120,13 +125,18 @@ class MainQueueSender(CanarySender):
     count_metric: Callable[[str, int], None]
 
     def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
+        """A letter of this circuit as the canary of the permit's owner; None without a letter.
+
+        Raises the errors of a CanarySource.
+        """
         canary = first_of(self.sources, key, lock_seconds)
         if canary is None or canary.verdict is None:
             return None
         stamp = as_canary(canary.verdict.stamp, key, owner)
-        return LockedCanary(canary, Order(canary.received, Redrive(0, str(stamp.because)), stamp))
+        return QueueCanary(canary, Order(canary.received, Redrive(0, str(stamp.because)), stamp))
 
     def verdict(self, origin: str, attempt: int, key: str) -> CanaryVerdict | None:
+        """What a letter shows about the circuit `key` in this life; None if not known yet."""
         try:
             row = self.ledger.rows([origin]).get(origin, NO_ROW)
         except LedgerUnavailable:
