@@ -69,12 +69,12 @@ def budgets() -> list[Budget]:
             Budget(f"code lines of {name}", code_lines_of(files_of(name)), most, goal)
             for name, most, goal in (
                 ("aws", 6_970, 4_700),
-                ("aws/wiring", 1_510, 550),
+                ("aws/wiring", 1_465, 550),
                 ("testing", 3_439, 1_850),
                 ("redrive", 4_527, 3_010),
                 ("replay", 4_956, 2_440),
                 ("pace", 878, 400),
-                ("outage", 1_574, 1_030),
+                ("outage", 1_306, 1_030),
                 ("watch", 1_962, 1_380),
             )
         ),
