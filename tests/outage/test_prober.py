@@ -101,7 +101,7 @@ class Letters:
 
 @dataclass
 class Taken:
-    """A letter of a source, which is told what becomes of it."""
+    """A letter of a source, which is told how the letter ends."""
 
     source: Letters
     received: ReceivedLetter

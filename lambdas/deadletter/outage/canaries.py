@@ -545,7 +545,7 @@ class LiveQueue(HidingQueue, Protocol):
 class LiveCanary(Canary):
     """A message of the main queue, tried for the circuit `key`.
 
-    SQS delivers it again by itself: nothing is on record of it until it is moved.
+    SQS delivers it again by itself: it is on no record until it is moved.
     """
 
     key: str = ""
