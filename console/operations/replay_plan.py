@@ -538,7 +538,7 @@ def start(
     Starting one plan twice finds the first run: nothing is replayed twice. `command` is what was
     typed; `target` is what it is about, if that is more than the run.
     """
-    from deadletter.aws.executions import start_replay
+    from deadletter.aws.replay_runs import start_replay
 
     app = session.app()
     pipeline = app.pipeline(plan.pipeline)

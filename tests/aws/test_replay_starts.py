@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from deadletter.aws.dynamodb import plain
-from deadletter.aws.executions import start_replay
 from deadletter.aws.replay_runs import (
     MOST_COUNTED,
     DynamoDBReplayPlans,
     DynamoDBReplayStarts,
     packed,
+    start_replay,
     unpacked,
 )
 from deadletter.redrive.journal import key_of
