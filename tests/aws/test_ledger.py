@@ -511,6 +511,25 @@ def test_a_failure_like_the_one_before_the_last_is_written_because_the_last_was_
     assert ledger.rows(["a"])["a"].last == failures[-1]
 
 
+def test_it_is_written_too_where_the_other_one_changed_nothing_but_the_failure(
+    ledger: DynamoDBLedger,
+) -> None:
+    failures = [alike(1), alike(2, version="v2"), alike(3)]
+    for failure in failures:
+        ledger.failed("a", failure, ABOUT)
+    assert ledger.rows(["a"])["a"].last == failures[-1]
+
+
+def test_a_failure_of_a_life_eight_lives_ago_is_no_other_one_of_this_life() -> None:
+    dynamodb: Any = MemoryDynamoDB(lambda: 0.0)
+    ledger = ledger_on(dynamodb, lambda: 0.0)
+    for failure in (alike(1), alike(2, version="v2"), alike(1, attempt=LIVES)):
+        ledger.failed("a", failure, ABOUT)
+    before = dynamodb.consumed
+    ledger.failed("a", alike(2, attempt=LIVES), ABOUT)
+    assert (dynamodb.consumed - before).write_requests == 0
+
+
 def test_a_letter_that_left_the_index_and_fails_again_is_written(
     aws: Aws, ledger: DynamoDBLedger
 ) -> None:

@@ -218,7 +218,7 @@ class QueueSource:
         going: list[Order] = []
         for order in judged:
             hold = order.decision
-            if isinstance(hold, Hold) and hold.left and hold.due <= soon and not order.maybe_sent:
+            if isinstance(hold, Hold) and hold.left and hold.due <= soon:
                 waiting.add(order.group)
             if order.group in waiting:
                 staying.append(order.received)
