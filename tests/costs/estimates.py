@@ -135,7 +135,7 @@ def million_letters() -> Mapping[str, Usage]:
         "… from a FIFO queue, after hours of backoff": moved("FIFO, thin"),
         "… of 200 KB": moved("200 KB, thin"),
         **{
-            f"the library: messages that succeed, {how}": Usage(
+            f"the library: successes, {how}": Usage(
                 {Price.WRITE_UNIT: writes, Price.READ_UNIT: reads}
             )
             for how, (writes, reads) in LIBRARY.items()

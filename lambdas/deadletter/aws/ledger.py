@@ -156,14 +156,10 @@ class DynamoDBLedger:
             row = self._table.get_many([key], lagging=True).get(key, {})
         except Failed:
             return False
-        of_life = [
-            each
-            for each in map(row.get, slots)
-            if isinstance(each, dict) and each.get("attempt") == failure["attempt"]
-        ]
+        maps = (each for each in map(row.get, slots) if isinstance(each, dict))
+        last = next((each for each in maps if each.get("attempt") == failure["attempt"]), {})
         return (
-            bool(of_life)
-            and _of_any_receive(of_life[0]) == _of_any_receive(failure)
+            _of_any_receive(last) == _of_any_receive(failure)
             and all(row.get(fact) == value for fact, value in facts.items())
             and not any(fact in row for fact in removes)
         )

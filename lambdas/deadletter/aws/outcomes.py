@@ -133,15 +133,10 @@ class DynamoDBOutcomes(Outcomes):
         with self._lock:
             now = self._clock()
             before = known or Circuit(key)
-            write = self._pending.add(
-                key,
-                outcomes,
-                now,
-                paced=before.paced(now) is not None,
-                # Of a circuit that could not be read nothing is known.
-                calm=known is not None and known.is_calm(self._policy, now),
-                counted=before.kinds,
-            )
+            paced, kinds = before.paced(now) is not None, before.kinds
+            # Of a circuit that could not be read nothing is known.
+            calm = known is not None and known.is_calm(self._policy, now)
+            write = self._pending.add(key, outcomes, now, paced=paced, calm=calm, counted=kinds)
             if write is None:
                 return None
             written = self._write(before, write, now)

@@ -12,15 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
-from deadletter.aws.errors import (
-    AWS_ERRORS,
-    Conflict,
-    NoteRow,
-    code,
-    ignore,
-    ours,
-    refusal,
-)
+from deadletter.aws.errors import AWS_ERRORS, Conflict, NoteRow, code, ignore, ours, refusal
 from deadletter.aws.executions import running_executions, start_execution
 from deadletter.aws.rows import Broken, decoded, whole
 from deadletter.aws.table import (
@@ -462,11 +454,6 @@ NOT_WAITING = ("TaskDoesNotExist", "TaskTimedOut", "InvalidToken")
 """Errors of an answer to a task that waits no more."""
 
 
-def start_replay(client: SFNClient, machine: str, run: ReplayRun) -> None:
-    """Start the execution of a replay run, unless it was started before."""
-    start_execution(lambda: client, machine, run.execution, {"run": run.id}, RunsUnavailable)
-
-
 class StepFunctionsReplays:
     """The executions of one pipeline's replay runs."""
 
@@ -474,7 +461,9 @@ class StepFunctionsReplays:
         self._client, self._machine = client, state_machine_arn
 
     def start(self, run: ReplayRun) -> None:
-        start_replay(self._client, self._machine, run)
+        """Start the execution of a run, unless it was started before."""
+        client, data = (lambda: self._client), {"run": run.id}
+        start_execution(client, self._machine, run.execution, data, RunsUnavailable)
 
     def running(self) -> frozenset[str]:
         return running_executions(lambda: self._client, self._machine, RunsUnavailable)
