@@ -75,6 +75,7 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
         texts,
         st.none() | names,
         st.none() | st.integers(0, 7),
+        st.booleans(),
     ),
     st.builds(Divert, names, texts, st.none() | names),
     st.builds(

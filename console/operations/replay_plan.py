@@ -538,7 +538,7 @@ def start(
     Starting one plan twice finds the first run: nothing is replayed twice. `command` is what was
     typed; `target` is what it is about, if that is more than the run.
     """
-    from deadletter.aws.executions import start_replay
+    from deadletter.aws.replay_runs import StepFunctionsReplays
 
     app = session.app()
     pipeline = app.pipeline(plan.pipeline)
@@ -566,7 +566,7 @@ def start(
         stored = runs.create(run)
         if stored.state is RunState.PLANNED:
             machine = pipeline.replay_machine
-            start_replay(session.aws.stepfunctions, machine, stored)
+            StepFunctionsReplays(session.aws.stepfunctions, machine).start(stored)
     return row(stored)
 
 

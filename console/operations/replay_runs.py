@@ -231,7 +231,7 @@ def lost_runs(
     """
     if not runs:
         return {}
-    from deadletter.aws.executions import StepFunctionsReplays
+    from deadletter.aws.replay_runs import StepFunctionsReplays
     from deadletter.replay.care import START_SECONDS, needs_execution
     from deadletter.replay.run import RunsUnavailable
 

@@ -91,7 +91,7 @@ class Nothing:
     def withdraw(self, _: Claim, *, tried: bool = True) -> bool:
         return True
 
-    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+    def read(self, keys: Sequence[str], *, lagging: bool = False) -> Mapping[str, Circuit]:
         return {key: Circuit(key) for key in keys}
 
     def report(self, key: str, outcomes: OutcomeCounts, known: Circuit | None = None) -> None:

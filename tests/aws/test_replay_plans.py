@@ -12,8 +12,11 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from deadletter.aws.executions import StepFunctionsReplays
-from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import (
+    DynamoDBReplayPlans,
+    DynamoDBReplayStarts,
+    StepFunctionsReplays,
+)
 from deadletter.replay.plan import DISCARD, ApprovalAnswer, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunsUnavailable
 from tests.tables import LETTERS, create_letters_table

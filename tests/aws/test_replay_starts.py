@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from deadletter.aws.dynamodb import plain
-from deadletter.aws.executions import start_replay
 from deadletter.aws.replay_runs import (
     MOST_COUNTED,
     DynamoDBReplayPlans,
     DynamoDBReplayStarts,
+    StepFunctionsReplays,
     packed,
     unpacked,
 )
@@ -95,7 +95,7 @@ RUN = ReplayRun(id="0123", pipeline="orders", restart=2)
 
 def test_an_execution_has_the_name_that_its_run_says() -> None:
     machine: Any = _Machine()
-    start_replay(machine, "arn:machine", RUN)
+    StepFunctionsReplays(machine, "arn:machine").start(RUN)
     assert machine.started == [
         {"stateMachineArn": "arn:machine", "name": "0123-2", "input": '{"run": "0123"}'}
     ]
@@ -103,10 +103,10 @@ def test_an_execution_has_the_name_that_its_run_says() -> None:
 
 def test_an_execution_that_was_started_before_is_no_error() -> None:
     machine: Any = _Machine("ExecutionAlreadyExists")
-    start_replay(machine, "arn:machine", RUN)
+    StepFunctionsReplays(machine, "arn:machine").start(RUN)
 
 
 def test_a_refused_start_names_what_was_refused() -> None:
     machine: Any = _Machine("AccessDeniedException")
     with pytest.raises(RunsUnavailable, match="replay"):
-        start_replay(machine, "arn:aws:states:eu:1:stateMachine:replay", RUN)
+        StepFunctionsReplays(machine, "arn:aws:states:eu:1:stateMachine:replay").start(RUN)

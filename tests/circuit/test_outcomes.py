@@ -83,6 +83,43 @@ def test_outcomes_within_a_second_wait_for_the_next_write(pending: PendingOutcom
     assert (write.total, write.buckets) == (5, (OutcomeBucket(NUMBER, 4, 1),))
 
 
+def test_what_succeeds_in_calm_times_is_written_once_a_minute(pending: PendingOutcomes) -> None:
+    def writes(*at: int) -> list[int]:
+        written = []
+        for second in at:
+            now = NOW + second
+            if pending.add("orders", OutcomeCounts(1, 0), now, calm=True) is not None:
+                written.append(second)
+                pending.written("orders", Circuit("orders", total_calls=second + 1), now, 1)
+        return written
+
+    # The second write is sooner: it tells how large this process's part is.
+    assert writes(0, 5, 11, 30, 60, 71, 130, 132) == [0, 11, 71, 132]
+    # So is one after five calls.
+    assert writes(*range(140, 150)) == [144, 149]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [OutcomeCounts(0, 1), OutcomeCounts(1, slow=1), OutcomeCounts(throttled=1)],
+)
+def test_a_failure_in_calm_times_is_written_with_all_successes_before_it(
+    pending: PendingOutcomes, trouble: OutcomeCounts
+) -> None:
+    pending.add("orders", OutcomeCounts(1, 0), NOW, calm=True)
+    assert pending.add("orders", OutcomeCounts(4, 0), NOW + 2, calm=True) is None
+    write = due(pending.add("orders", trouble, NOW + 3, calm=True))
+    assert write.called == 4 + trouble.total + trouble.throttled
+
+
+def test_successes_are_written_at_once_when_the_row_has_failures_of_others(
+    pending: PendingOutcomes,
+) -> None:
+    pending.add("orders", OutcomeCounts(1, 0), NOW, calm=True)
+    assert pending.add("orders", OutcomeCounts(4, 0), NOW + 2, calm=True) is None
+    assert due(pending.add("orders", OutcomeCounts(1, 0), NOW + 3, calm=False)).total == 5
+
+
 def test_a_clock_that_jumps_back_does_not_delay_a_write(pending: PendingOutcomes) -> None:
     pending.add("orders", OutcomeCounts(1, 0), NOW)
     assert pending.add("orders", OutcomeCounts(1, 0), NOW - 3600) is not None

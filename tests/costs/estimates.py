@@ -91,14 +91,24 @@ RECEIVES = 5
 """Receives of a message before it dies, by default."""
 CLAIMED_WRITES = 2.0
 """Write units for a message that succeeds at once: it is claimed, and done."""
+LIBRARY = {
+    "in batches of ten": (2.05, 0.05),
+    "one a second": (2.25, 0.51),
+    "one in ten seconds": (2.37, 0.59),
+}
+"""Write and read units of a message of which one in a hundred fails once, by how they come to one
+process: beside its claim what the process tells of its circuit, its causes and its collisions."""
 CLAIM_WRITES = 2.0
 """Write units of the claims of one failure: it is claimed, and given back."""
-LIFE_WRITES, LIFE_READS = 4.0, 1.5
+LIFE_WRITES, LIFE_READS = 3.0, 2.0
 """Units of the ledger for a life of five receives that fail alike: the first failure with its entry
-of the index, the second, in half of the lives one more with its entry; and a look at the row at
-each receive from the third on."""
+of the index, in half of the lives one more with its entry; and a look at the row at each receive
+from the second on."""
 RECOVERY_WRITES = 2.0
 """Write units of a letter that was processed: its row says so and leaves the index."""
+FIFO = (0.80, 3.22, 0.38)
+"""SQS requests, read and write units of a letter of a FIFO queue whose backoff ends within minutes:
+it waits for that where it is."""
 KEPT_BYTES, KEPT_TOGETHER = 3_000, 500
 """Bytes of a letter of 2 KB as a replay run keeps it, before they are compressed, and letters of
 one object: `python -m lab.bench.replay originals`."""
@@ -112,14 +122,24 @@ def million_letters() -> Mapping[str, Usage]:
         {Price.WRITE_UNIT: LIFE_WRITES + RECEIVES * CLAIM_WRITES, Price.READ_UNIT: LIFE_READS}
     )
     back = RECOVERY_WRITES + CLAIMED_WRITES
+    requests, reads, writes = FIFO
+    fifo = Usage(
+        {Price.SQS_FIFO_REQUEST: requests, Price.READ_UNIT: reads, Price.WRITE_UNIT: writes}
+    )
     without_ledger = Usage({Price.READ_UNIT: -LEDGER_READS})
     each = {
         "brought back, consumer without the library": moved("full pace, thin") + without_ledger,
         "brought back, consumer with the library": moved("full pace, thin"),
         "… at 50 a second": moved("default pace, thin"),
-        "… from a FIFO queue": moved("FIFO, thin"),
+        "… from a FIFO queue": fifo,
+        "… from a FIFO queue, after hours of backoff": moved("FIFO, thin"),
         "… of 200 KB": moved("200 KB, thin"),
-        "the library: messages that succeed at once": Usage({Price.WRITE_UNIT: CLAIMED_WRITES}),
+        **{
+            f"the library: successes, {how}": Usage(
+                {Price.WRITE_UNIT: writes, Price.READ_UNIT: reads}
+            )
+            for how, (writes, reads) in LIBRARY.items()
+        },
         "the library: messages that die after five receives": dead,
         "the library: messages that succeed once brought back": Usage({Price.WRITE_UNIT: back}),
         "sent by a run": Usage(

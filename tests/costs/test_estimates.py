@@ -22,6 +22,7 @@ from tests.aws.test_watch import NoOutages
 from tests.aws.test_watch import Stage as WatchedStage
 from tests.costs import estimates, page
 from tests.costs.estimates import idle_month, million_letters, outage, together
+from tests.redrive.test_waits_in_place import spent
 from tests.simulation.stage import Stage
 from tests.simulation.test_probe import ProbedFunction, refused, stage_for
 from tests.tables import CIRCUITS, create_tables
@@ -129,16 +130,21 @@ class Costs:
     """Messages of a pipeline with a ledger and its indexes, and the write units that they take."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.box = Letterbox(Pipeline("orders", context={"tenantId": "body.tenantId"}))
+        self.box = Letterbox(
+            Pipeline("orders", context={"tenantId": "body.tenantId"}, idempotency_key="body.order")
+        )
         self.dynamodb = MemoryDynamoDB(self.box.clock)
         create_tables(self.dynamodb)
         self.box.dynamodb = self.dynamodb
         monkeypatch.setattr(runtime, "current_runtime", lambda: self.box.runtime)
         self.fails = False
+        self.fail_once = set[int]()
         self.handler = consumer(self._handle)
 
-    def _handle(self, _record: Any) -> None:
-        if self.fails:
+    def _handle(self, record: Any) -> None:
+        order = json.loads(record["body"])["order"]
+        if self.fails or order in self.fail_once:
+            self.fail_once.discard(order)
             raise LookupError("the order has no account at the bank yet: it may come later")
 
     def units(self, act: Callable[[], object]) -> float:
@@ -163,25 +169,42 @@ def costs(monkeypatch: pytest.MonkeyPatch) -> Costs:
     return Costs(monkeypatch)
 
 
-def test_a_message_that_succeeds_takes_two_writes(costs: Costs) -> None:
-    for _ in range(LETTERS):
-        costs.box.send(BODY)
-    # Beside them the circuit is written, once a second.
-    assert costs.units(costs.work) == pytest.approx(estimates.CLAIMED_WRITES, abs=0.4)
+@pytest.mark.parametrize(
+    ("how", "together", "seconds"),
+    [("in batches of ten", 10, 0.1), ("one a second", 1, 1), ("one in ten seconds", 1, 10)],
+)
+def test_messages_that_succeed_take_what_is_said(
+    costs: Costs, how: str, together: int, seconds: float
+) -> None:
+    costs.fail_once.update(range(50, 2_000, 100))
+    before = costs.dynamodb.consumed
+    for batch in range(2_000 // together):
+        for number in range(together):
+            costs.box.send({**BODY, "order": batch * together + number})
+        costs.box.run(costs.handler, batch_size=together)
+        costs.box.clock.advance(seconds)
+    used = costs.dynamodb.consumed - before
+    units = (used.write_units / 2_000, used.read_units / 2_000)
+    assert units == pytest.approx(estimates.LIBRARY[how], abs=0.02)
 
 
 def test_a_message_that_dies_and_comes_back_takes_what_is_said(costs: Costs) -> None:
     costs.fails = True
-    ids = [costs.box.send(BODY) for _ in range(LETTERS)]
+    bodies = [{**BODY, "order": number} for number in range(LETTERS)]
+    ids = [costs.box.send(body) for body in bodies]
     died = costs.units(costs.work)
     assert len(costs.box.dead) == LETTERS
     life = estimates.LIFE_WRITES + estimates.RECEIVES * estimates.CLAIM_WRITES
     assert died == pytest.approx(life, abs=0.4)
     costs.fails = False
-    for origin in ids:
-        costs.box.redrive(BODY, origin=origin)
+    for body, origin in zip(bodies, ids, strict=True):
+        costs.box.redrive(body, origin=origin)
     back = estimates.RECOVERY_WRITES + estimates.CLAIMED_WRITES
     assert costs.units(costs.work) == pytest.approx(back, abs=0.3)
+
+
+def test_a_letter_of_a_fifo_queue_takes_what_is_said() -> None:
+    assert spent() == pytest.approx(estimates.FIFO, abs=0.02)
 
 
 def test_a_million_letters_cost_more_with_the_library_and_most_in_a_replay() -> None:

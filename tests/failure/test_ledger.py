@@ -187,7 +187,7 @@ def test_failures_from_before_a_release_do_not_count() -> None:
 
 @each_row(
     ("attempt", "receive", "name"),
-    [(0, 1, "f0_1"), (0, 2, "f0_0"), (7, 3, "f7_1"), (8, 1, "f0_1"), (9, 4, "f1_0")],
+    [(0, 1, "f0_1"), (0, 2, "f0_0"), (7, 3, "f7_0"), (8, 1, "f0_1"), (9, 4, "f1_0")],
 )
 def test_a_row_keeps_eight_lives_and_two_receives_of_each(
     attempt: int, receive: int, name: str

@@ -172,10 +172,13 @@ class Store:
 
     circuits: dict[str, Circuit] = field(default_factory=dict)
     reads: list[Sequence[str]] = field(default_factory=list)
+    # Whether each of them may have been old.
+    lagging: list[bool] = field(default_factory=list)
     raises: Exception | None = None
 
-    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+    def read(self, keys: Sequence[str], *, lagging: bool = False) -> Mapping[str, Circuit]:
         self.reads.append(keys)
+        self.lagging.append(lagging)
         if self.raises is not None:
             raise self.raises
         return {key: self.circuits.get(key, Circuit(key)) for key in keys}

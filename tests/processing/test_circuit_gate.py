@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.outcomes import hash_of_tenant
-from deadletter.circuit.state import Circuit, CircuitPolicy, State
+from deadletter.circuit.state import Circuit, CircuitPolicy, OutcomeBucket, State
 from deadletter.failure.signals import Transient
 from deadletter.pace.pace import (
     IDLE_SECONDS,
     LONGEST_PLACE,
     SHORTEST_LONG_PLACE,
     TOKEN_SECONDS,
+    CallCount,
     Wish,
 )
 from deadletter.processing.batch import _Batch
@@ -27,6 +28,8 @@ from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
 from tests.processing.doubles import DEADLINE, PACE, UNAVAILABLE, Site, record, redriven
 from tests.samples import NOW, letter
+
+CONFIG = "orders#config"
 
 
 def fates(result: BatchResult) -> list[str]:
@@ -105,9 +108,9 @@ def test_a_batch_learns_within_a_second_that_the_circuit_has_opened() -> None:
             site.circuits.open()
 
     result = site.process(*messages(6), handle=handle)
-    # Read at 0 s and at 1.2 s, before the fourth message.
+    # Read at 0 s and at 1.2 s, before the fourth message: then twice, to be sure.
     assert fates(result) == ["PROCESSED"] * 3 + ["REFUSED"] * 3
-    assert len(site.circuits.reads) == 2
+    assert site.circuits.lagging == [False, True, False]
 
 
 @pytest.mark.parametrize(("seconds", "reads"), [(0.1, 1), (0.5, 3), (1.0, 6), (3.0, 6)])
@@ -121,11 +124,11 @@ def test_a_batch_learns_that_the_circuit_has_closed() -> None:
     site = Site()
     site.circuits.open()
 
-    def read(keys: Any) -> Any:
+    def read(keys: Any, **_: Any) -> Any:
         site.clock.now += 1
         site.circuits.reads.append(keys)
         state = State.OPEN if len(site.circuits.reads) < 3 else State.CLOSED
-        return {"orders": Circuit("orders", state)}
+        return {key: Circuit(key, state) for key in keys}
 
     site.circuits.read = read  # type: ignore[method-assign] # a store that takes a second
     assert fates(site.process(*messages(4))) == ["REFUSED"] * 2 + ["PROCESSED"] * 2
@@ -135,18 +138,65 @@ def test_circuits_that_stop_answering_leave_what_is_known_and_are_not_asked_agai
     site = Site()
     site.circuits.open("orders", until=NOW + 30)
 
-    def read(keys: Any) -> Any:
+    def read(keys: Any, **_: Any) -> Any:
         site.circuits.reads.append(keys)
         site.clock.now += 1
         if len(site.circuits.reads) >= 2:
             raise UNAVAILABLE["circuits"]()
-        return {"orders": Circuit("orders", State.OPEN, open_until=NOW + 30)}
+        return {key: Circuit(key, State.OPEN, open_until=NOW + 30) for key in keys}
 
     site.circuits.read = read  # type: ignore[method-assign] # a store that fails later
     result = site.process(*messages(5))
     assert fates(result) == ["REFUSED"] * 5
     assert len(site.circuits.reads) == 2
     assert result.counts["CircuitsUnavailable"] == 1
+
+
+# A circuit that is calm is read at half the price, and the one for configuration once a minute.
+
+
+def test_calm_circuits_are_read_cheaply_and_the_one_for_configuration_once_a_minute() -> None:
+    site = Site()
+    consumer = site.consumer()
+    for _ in range(7):
+        consumer.process(messages(1), deadline=site.clock.now + 30)
+        site.clock.now += 10
+    assert site.circuits.reads == [["orders", CONFIG], *[["orders"]] * 5, ["orders", CONFIG]]
+    assert site.circuits.lagging == [False] + [True] * 6
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"state": State.OPEN},
+        {"streak": 1},
+        {"closed_at": NOW},
+        {"pace": PACE},
+        {"calls": (CallCount(1, failed=1),)},
+        {"buckets": (OutcomeBucket(CircuitPolicy().bucket_of(NOW), bad=1),)},
+        {"buckets": (OutcomeBucket(CircuitPolicy().bucket_of(NOW), good=1, slow=1),)},
+        {"unreadable": True, "state": State.OPEN},
+    ],
+)
+def test_a_circuit_that_something_speaks_against_is_read_consistently(trouble: Any) -> None:
+    site = Site()
+    consumer = site.consumer()
+    consumer.process(messages(1), deadline=DEADLINE)
+    site.circuits.circuits["orders"] = Circuit("orders", **trouble)
+    for _ in range(2):
+        site.clock.now += 1
+        consumer.process(messages(1), deadline=DEADLINE)
+    # Once more when it is found, and from then on at once.
+    assert site.circuits.lagging == [False, True, False, False]
+
+
+def test_a_process_whose_message_fails_for_its_configuration_reads_that_circuit_again() -> None:
+    site = Site(raises={"m2": Transient(status=403)})
+    consumer = site.consumer()
+    for message in messages(3):
+        consumer.process([message], deadline=DEADLINE)
+        site.clock.now += 1
+    assert site.circuits.reads == [["orders", CONFIG], ["orders"], ["orders", CONFIG]]
 
 
 def test_a_canary_neither_asks_nor_tells_its_circuits() -> None:

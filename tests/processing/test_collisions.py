@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from deadletter.contract import DAY
 from deadletter.processing.collisions import (
+    BETWEEN_CALM_WRITES,
     BETWEEN_WRITES,
     FIRST_DAY,
     LEAST,
@@ -92,18 +93,32 @@ def test_the_pipelines_first_day_only_counts() -> None:
     assert FIRST_DAY == DAY
 
 
-def test_the_first_batch_of_a_process_writes_and_then_one_in_ten_seconds() -> None:
+def test_the_first_batch_of_a_process_writes_and_then_one_in_five_minutes() -> None:
     process = Process()
     process.port.report()
     assert process.row.writes == [{}]
     process.sees(3)
+    process.clock.advance(BETWEEN_CALM_WRITES - 1)
     process.port.report()
     assert len(process.row.writes) == 1
-    process.clock.advance(BETWEEN_WRITES)
+    process.clock.advance(1)
     process.port.report()
     process.port.report()
     assert [sum(n for n, _ in counts.values()) for counts in process.row.writes] == [0, 3]
-    assert BETWEEN_WRITES >= 10
+
+
+def test_a_process_writes_once_in_ten_seconds_while_messages_collide() -> None:
+    process = Process()
+    process.port.report()
+    process.clock.advance(BETWEEN_WRITES)
+    # It has seen one itself; then it knows of one in the window.
+    process.collides("body.at")
+    process.port.report()
+    process.clock.advance(BETWEEN_WRITES)
+    process.sees(3)
+    process.port.report()
+    counted = [list(counts.values()) for counts in process.row.writes]
+    assert counted == [[], [(1, 1)], [(3, 0)]]
 
 
 def test_a_message_that_is_busy_is_not_counted_and_a_duplicate_is() -> None:
@@ -186,7 +201,7 @@ def test_what_could_not_be_written_goes_with_the_next_write() -> None:
     process.sees(5)
     process.port.report()
     process.row.away = False
-    process.clock.advance(BETWEEN_WRITES)
+    process.clock.advance(BETWEEN_CALM_WRITES)
     process.port.report()
     assert [sum(n for n, _ in counts.values()) for counts in process.row.writes] == [5]
 

@@ -27,6 +27,8 @@ from deadletter.message.stamp import Stamp
 from deadletter.processing.sudden_causes import (
     BETWEEN_FAILURES,
     BETWEEN_WRITES,
+    KNOWN_FOR,
+    MOST_PENDING,
     MOST_UNTOLD,
     SuddenCauses,
     hash_of,
@@ -97,14 +99,24 @@ class Process:
         return self.causes.may_park(diagnosis.fingerprint, receive=2)
 
 
-def test_in_good_times_a_process_writes_once_a_minute() -> None:
+def test_in_good_times_a_process_writes_once_in_two_minutes() -> None:
     process = Process()
-    for _ in range(180):
+    for _ in range(360):
         process.causes.processed(1, NEW)
         process.causes.report()
         process.clock.advance(1)
     assert len(process.row.writes) == 3
-    assert process.row.tries() == 121
+    assert process.row.tries() == 241
+
+
+def test_a_busy_process_writes_sooner_and_keeps_no_more_than_a_thousand() -> None:
+    process = Process()
+    for _ in range(5 * MOST_PENDING):
+        process.causes.processed(1, NEW)
+        process.causes.report()
+        process.clock.advance(0.01)
+    assert len(process.row.writes) == 5
+    assert process.row.tries() == 1 + 4 * MOST_PENDING
 
 
 @each_row(
@@ -153,7 +165,7 @@ def test_failures_that_may_become_sudden_are_written_at_most_once_a_second() -> 
     assert len(process.row.writes) == 2
 
 
-def test_failures_that_change_nothing_wait_for_the_minute() -> None:
+def test_failures_that_change_nothing_wait_with_the_totals() -> None:
     process = Process()
     process.row.causes = replace(
         NO_CAUSES, holds={"bad": CauseHold(process.clock.now, process.clock.now + 3_600, "E")}
@@ -286,7 +298,7 @@ def test_a_hold_that_others_began_is_known_within_a_minute_without_a_write() -> 
     assert process.fail("a", receive=2)
     hold = CauseHold(process.clock.now, process.clock.now + 3_600, "E")
     process.row.causes = replace(NO_CAUSES, holds={"bad": hold})
-    process.clock.advance(BETWEEN_WRITES)
+    process.clock.advance(KNOWN_FOR)
     assert not process.fail("b", receive=2)
     assert (process.row.reads, process.row.writes) == (2, [])
 

@@ -61,10 +61,10 @@ def test_it_goes_back_and_its_life_is_spared(stage: Stage) -> None:
     assert str(mark.because).startswith("no attempt used, its cause suddenly dominates")
 
 
-def test_in_a_fifo_group_it_waits_for_that_outside_sqs(stage: Stage) -> None:
+def test_in_a_fifo_group_it_waits_for_that_where_it_is(stage: Stage) -> None:
     stage.pipeline = replace(stage.pipeline, fifo=True)
     run(stage)
-    assert places(stage) == {"room": 1}
+    assert places(stage) == {"dlq": 1}
     for _ in range(3):
         run(stage)
     assert places(stage) == {"main": 1}

@@ -553,6 +553,18 @@ def test_a_delay_is_spent_in_sqs_if_sqs_can_and_else_in_the_waiting_room(
     assert judge(pipelined(case, fifo=fifo)) == expected
 
 
+def test_of_a_fifo_letters_wait_less_is_left_at_each_look_if_it_began_with_a_death_on_record() -> (
+    None
+):
+    case = pipelined(PLAIN_CASE, fifo=True, policy=RetryPolicy(Backoff(base=1e6, floor=1e6), 3))
+    died = replace(case, row=LedgerRow((failed(at=NOW - 10, attempt=case.stamp.attempt),)))
+    delayed = ruled(died, Action.DELAYED_REDRIVE, delay_seconds=60.0)
+    holds = [
+        decision for decision in map(judge, (case, died, delayed)) if isinstance(decision, Hold)
+    ]
+    assert [hold.left for hold in holds] == [False, True, False]
+
+
 def test_a_delay_is_shorter_by_what_the_letter_has_waited_of_it() -> None:
     case = ruled(PLAIN_CASE, Action.DELAYED_REDRIVE, delay_seconds=5_000.0)
     because = "attempt 2, delay of 5000 s by rule r1"

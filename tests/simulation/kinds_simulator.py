@@ -81,7 +81,7 @@ class Stale(Circuits):
     _read: Mapping[str, Circuit] = field(default_factory=dict)
     _at: float = 0.0
 
-    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+    def read(self, keys: Sequence[str], *, lagging: bool = False) -> Mapping[str, Circuit]:
         if self.clock() - self._at > STALE or not self._read.keys() >= set(keys):
             self._read, self._at = self.circuits.read(keys), self.clock()
         return self._read
@@ -139,7 +139,7 @@ class KindsSimulation:
             clock=clock,
             count_metric=lambda *_: None,
         )
-        circuits = Stale(breaker, clock)
+        circuits, calm = Stale(breaker, clock), dict[str, float]()
         return lambda: CircuitGate(
             pipeline=PIPELINE,
             circuits=circuits,
@@ -149,6 +149,7 @@ class KindsSimulation:
             random=self._random,
             direct=False,
             named={},
+            calm=calm,
             pause=lambda _: None,
             waits_until=clock,
         )

@@ -20,7 +20,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
-from deadletter.aws.executions import StepFunctionsReplays
+from deadletter.aws.replay_runs import StepFunctionsReplays
 from deadletter.contract import DAY
 from deadletter.replay.care import START_SECONDS, STUCK_SECONDS, Care, RunsKeeper, is_stuck
 from deadletter.replay.judge import RunEvidence

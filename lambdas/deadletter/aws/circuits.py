@@ -93,7 +93,7 @@ _COUNTS = frozenset(
 
 
 class DynamoDBCircuits(Circuits):
-    """The circuits of one pipeline, read consistently."""
+    """The circuits of one pipeline, read consistently where they may not be `lagging`."""
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ class DynamoDBCircuits(Circuits):
         self._pipeline = pipeline
         self._note_bad_row = note_bad_row
 
-    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
-        return {key: Circuit(key) for key in keys} | self.recorded(keys)
+    def read(self, keys: Sequence[str], *, lagging: bool = False) -> Mapping[str, Circuit]:
+        return {key: Circuit(key) for key in keys} | self.recorded(keys, lagging=lagging)
 
-    def recorded(self, keys: Sequence[str]) -> dict[str, Circuit]:
+    def recorded(self, keys: Sequence[str], *, lagging: bool = False) -> dict[str, Circuit]:
         """The circuits among these keys that have a record."""
         with ours(CircuitsUnavailable):
-            items = self._table.get_many([self.key_of(key) for key in keys])
+            items = self._table.get_many([self.key_of(key) for key in keys], lagging=lagging)
         return self._circuits(items.values())
 
     def _circuits(self, items: Iterable[Mapping[str, Any]]) -> dict[str, Circuit]:

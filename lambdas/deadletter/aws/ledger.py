@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -27,7 +28,6 @@ from deadletter.failure.ledger import (
     LIVES,
     NO_COUNTS,
     PARKED,
-    RECEIVES,
     AboutLetter,
     LedgerRow,
     LedgerUnavailable,
@@ -125,7 +125,8 @@ class DynamoDBLedger:
         entry = entry_change(self._pipeline, origin, failure, about)
         name, item = slot(failure, self._lives), _item(failure)
         facts = {**tried, **_without_floats(entry.sets)}
-        if failure.receive > RECEIVES and self._knows(origin, name, item, facts, entry.removes):
+        first = slot(replace(failure, receive=1), self._lives)
+        if name != first and self._knows(origin, (name, first), item, facts, entry.removes):
             return
         # Unconditional: this failure happened, whatever the row says.
         with ours(RecordsUnavailable):
@@ -138,12 +139,14 @@ class DynamoDBLedger:
     def _knows(
         self,
         origin: str,
-        name: str,
+        slots: Sequence[str],
         failure: Mapping[str, Any],
         facts: Mapping[str, Any],
         removes: Sequence[str],
     ) -> bool:
-        """Whether the row has this failure of an earlier receive of this life.
+        """Whether the row ends with this failure of an earlier receive of this life.
+
+        `slots` are the life's, that of its later receives first.
 
         Most messages fail alike at each receive, and a read costs a tenth of the write and of its
         copy in the index. A stale read only lets the failure be written again.
@@ -153,10 +156,10 @@ class DynamoDBLedger:
             row = self._table.get_many([key], lagging=True).get(key, {})
         except Failed:
             return False
-        known = row.get(name)
-        is_same = isinstance(known, dict) and _of_any_receive(known) == _of_any_receive(failure)
+        maps = (each for each in map(row.get, slots) if isinstance(each, dict))
+        last = next((each for each in maps if each.get("attempt") == failure["attempt"]), {})
         return (
-            is_same
+            _of_any_receive(last) == _of_any_receive(failure)
             and all(row.get(fact) == value for fact, value in facts.items())
             and not any(fact in row for fact in removes)
         )

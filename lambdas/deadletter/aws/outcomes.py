@@ -132,12 +132,14 @@ class DynamoDBOutcomes(Outcomes):
     ) -> Circuit | None:
         with self._lock:
             now = self._clock()
-            paced = known is not None and known.paced(now) is not None
-            counted = () if known is None else known.kinds
-            write = self._pending.add(key, outcomes, now, paced=paced, counted=counted)
+            before = known or Circuit(key)
+            paced, kinds = before.paced(now) is not None, before.kinds
+            # Of a circuit that could not be read nothing is known.
+            calm = known is not None and known.is_calm(self._policy, now)
+            write = self._pending.add(key, outcomes, now, paced=paced, calm=calm, counted=kinds)
             if write is None:
                 return None
-            written = self._write(known or Circuit(key), write, now)
+            written = self._write(before, write, now)
         return None if written is None else written[0]
 
     def take(

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
-from deadletter.aws.errors import Conflict, NoteRow, ignore, ours
+from deadletter.aws.errors import AWS_ERRORS, Conflict, NoteRow, code, ignore, ours, refusal
+from deadletter.aws.executions import running_executions, start_execution
 from deadletter.aws.rows import Broken, decoded, whole
 from deadletter.aws.table import (
     PARTITION,
@@ -44,6 +45,8 @@ from deadletter.replay.run import (
 )
 
 if TYPE_CHECKING:
+    from mypy_boto3_stepfunctions import SFNClient
+
     from deadletter.replay.names import CountedOrigins
 
 LARGEST_ITEM = 1_000
@@ -445,3 +448,30 @@ def _keys_in(row: Mapping[str, Any]) -> bytes:
     if len(keys) % KEY_BYTES:
         raise ValueError("a row of counted messages is cut off")
     return keys
+
+
+NOT_WAITING = ("TaskDoesNotExist", "TaskTimedOut", "InvalidToken")
+"""Errors of an answer to a task that waits no more."""
+
+
+class StepFunctionsReplays:
+    """The executions of one pipeline's replay runs."""
+
+    def __init__(self, client: SFNClient, state_machine_arn: str) -> None:
+        self._client, self._machine = client, state_machine_arn
+
+    def start(self, run: ReplayRun) -> None:
+        """Start the execution of a run, unless it was started before."""
+        client, data = (lambda: self._client), {"run": run.id}
+        start_execution(client, self._machine, run.execution, data, RunsUnavailable)
+
+    def running(self) -> frozenset[str]:
+        return running_executions(lambda: self._client, self._machine, RunsUnavailable)
+
+    def answer(self, token: str) -> None:
+        try:
+            self._client.send_task_success(taskToken=token, output="{}")
+        except AWS_ERRORS as error:
+            if code(error) not in NOT_WAITING:
+                name = self._machine.rpartition(":")[2]
+                raise RunsUnavailable(refusal(error, "states", name)) from error

@@ -30,6 +30,16 @@ more often it writes. DynamoDB takes 1,000 of one item."""
 MOST_SECONDS_BETWEEN_WRITES = 10.0
 """However small its part is: later, the outcomes would be old."""
 
+SECONDS_BETWEEN_CALM_WRITES = 60.0
+"""The same where nothing fails: no judgement waits for a success, and where messages come one by
+one a write for each would cost half as much as its claim. With the first failure in the row all
+write as before, from their next batch on."""
+
+MOST_CALM = 5
+"""Calls after which a process writes all the same. Of a thousand messages a second ten fail within
+a tenth of a second where a tenth of them fails: with fewer successes in between they look like a
+row."""
+
 SECONDS_BETWEEN_PACED_WRITES = 2.0
 """The same while the circuit is paced, beside requests for calls."""
 
@@ -123,11 +133,13 @@ class _Known:
     good      tenants whose calls succeeded last, each with the bucket, the latest at the end
     circuit   the circuit as the last write left it
     between   seconds between two writes at least
+    calm      the same where nothing fails: the first of them tell soon how many processes there are
     """
 
     good: dict[int, int] = field(default_factory=dict)
     circuit: Circuit | None = None
     between: float = SECONDS_BETWEEN_WRITES
+    calm: float = MOST_SECONDS_BETWEEN_WRITES
 
     def written(self, circuit: Circuit, called: int) -> None:
         """Learn from a write of so many calls how much of all calls they are.
@@ -139,6 +151,7 @@ class _Known:
             of_all = (circuit.total_calls - before.total_calls) / called
             least, most = SECONDS_BETWEEN_WRITES, MOST_SECONDS_BETWEEN_WRITES
             self.between = min(most, max(least, of_all / MOST_WRITES))
+            self.calm = SECONDS_BETWEEN_CALM_WRITES
 
     def succeeded(self, tenants: Iterable[int], number: int) -> None:
         """Remember that calls of these tenants succeeded in bucket `number`."""
@@ -178,11 +191,13 @@ class PendingOutcomes:
         *,
         paced: bool = False,
         at_once: bool = False,
+        calm: bool = False,
         counted: Sequence[KindCount] = (),
     ) -> OutcomesWrite | None:
         """Add outcomes; returns the write that is due now, if any.
 
-        `counted` are the counts of kinds in the row, as they were last read.
+        `counted` are the counts of kinds in the row, as they were last read, and the circuit was
+        `calm` then: see `Circuit.is_calm`.
 
         While the circuit is `paced` all calls are written, else only failures and what is
         throttled. With `at_once` a write is due, whatever it holds.
@@ -239,6 +254,9 @@ class PendingOutcomes:
         # The next request for calls takes them along.
         known = self._known_of(key)
         least = max(known.between, SECONDS_BETWEEN_PACED_WRITES if paced else 0.0)
+        is_calm = calm and not pending.failed and pending.called < MOST_CALM
+        if is_calm and not any(each.slow for each in pending.counts.values()):
+            least = max(least, known.calm)
         is_late = abs(now - pending.last_write) >= least
         is_urgent = is_urgent and known.between <= SECONDS_BETWEEN_WRITES
         if not is_late and not is_urgent and not at_once:

@@ -289,6 +289,17 @@ class Circuit:
         """True while a manual override holds."""
         return self.forced is not None and now < self.forced.until
 
+    def is_calm(self, policy: CircuitPolicy, now: float) -> bool:
+        """True while nothing speaks against its dependency, and nothing has for a while."""
+        counted = self.streak or self.calls or self.kinds or self.sick
+        return (
+            self.is_closed
+            and now - self.closed_at > policy.settle
+            and not counted
+            and self.paced(now) is None
+            and not any(bucket.bad or bucket.slow for bucket in self.in_window(policy, now))
+        )
+
     def paced(self, now: float) -> CallPace | None:
         """The pace that limits calls now, if one does."""
         limits = self.is_closed and self.pace is not None and self.pace.is_on(now)
@@ -345,8 +356,11 @@ class Circuit:
 class Circuits(Protocol):
     """The store of circuits, for reading; raises CircuitsUnavailable."""
 
-    def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
-        """The circuit of each key; a key without a record has a CLOSED one."""
+    def read(self, keys: Sequence[str], *, lagging: bool = False) -> Mapping[str, Circuit]:
+        """The circuit of each key; a key without a record has a CLOSED one.
+
+        A `lagging` read costs half as much, and may miss what was written just now.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ RECEIVES = 2
 
 DynamoDB charges a write by the KB of the whole row, and each failure is a write: sixteen
 failures of at most 0.5 KB, mostly 0.3, stay around 6 KB with what the row keeps once. Eight
-lives are one more than the default policy allows; of a life the last receives are kept that
-failed unlike the ones before them, and its first ones.
+lives are one more than the default policy allows; of a life the first failure is kept, and the
+last one that was unlike the one before it.
 """
 
 _NUMBERS = (int, float, Decimal)
@@ -36,10 +36,10 @@ def slot(failure: Failure, lives: int = LIVES) -> str:
     """The attribute of the row that holds the failure.
 
     The same failure has the same slot at every write. A later failure replaces the one that
-    is `lives` lives, or RECEIVES receives, older: so the row is capped without reading it
-    first.
+    is `lives` lives older, or the one of its life that was no first receive: so the row is capped
+    without reading it first.
     """
-    return f"f{failure.attempt % lives}_{failure.receive % RECEIVES}"
+    return f"f{failure.attempt % lives}_{min(failure.receive, RECEIVES) % RECEIVES}"
 
 
 def uses_attempt(failure: Failure) -> bool:

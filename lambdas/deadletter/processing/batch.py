@@ -172,6 +172,8 @@ class Consumer:
     # The circuits of the dependencies that the handler has named so far in this process, and the
     # calls of the last batch.
     named: dict[str, int] = field(default_factory=dict)
+    # When this process has found circuits calm.
+    calm: dict[str, float] = field(default_factory=dict)
     # Why messages of this process had not the key that the pipeline names, as far as it is said.
     keyless: set[str] = field(default_factory=set)
     causes: SuddenCauses | None = None
@@ -270,6 +272,7 @@ class _Batch:
             random=self.consumer.random,
             direct=self.direct,
             named=self.consumer.named,
+            calm=self.consumer.calm,
             pause=self.consumer.pause,
             waits_until=lambda: self.last_start - WAITING_SECONDS,
         )

@@ -35,7 +35,11 @@ TENANT = "tenantId"
 """The path of the pipeline's context that says whose message it is, if there is one."""
 
 SECONDS_BETWEEN_READS = 1.0
-"""A batch learns this soon that a circuit has opened; a read costs as much as a message's claim."""
+"""A batch learns this soon that a circuit has opened; a read costs a tenth of a message's claim."""
+
+SECONDS_CALM = 60.0
+"""A process reads a circuit for configuration again after this time, if the circuit was calm: it
+opens by failures only, and a process whose messages fail so reads it at once."""
 
 
 LONGEST_IN_HANDLER = 2.0
@@ -50,7 +54,8 @@ class CircuitGate:
 
     A circuit that could not be read refuses nothing: the handler finds out. `named` holds the
     circuits of the dependencies that the handler has named in this process, and how many calls
-    the last batch began: they are read with the others. `pause` waits for seconds: where a
+    the last batch began: they are read with the others. `calm` holds the circuits that were calm
+    when the process last read them, and when that was. `pause` waits for seconds: where a
     concurrency bounds the functions that wait, a message that a pace lets through later waits in
     place, until `waits_until` (epoch seconds).
     """
@@ -63,6 +68,7 @@ class CircuitGate:
     random: Random
     direct: bool
     named: dict[str, int]
+    calm: dict[str, float]
     pause: Callable[[float], None]
     waits_until: Callable[[], float]
     _keys: set[str] = field(default_factory=set)
@@ -294,6 +300,7 @@ class CircuitGate:
         failing = {outcome.key for outcome in outcomes if outcome.evidence in _BAD}
         self._failing |= failing
         for key in sorted(failing):
+            self.calm.pop(key, None)
             self._report(key)
 
     def _judge_try(self, delivery: Delivery, outcome: CallOutcome) -> None:
@@ -388,10 +395,23 @@ class CircuitGate:
         self._keys.update(keys)
         if self.troubles.has(Trouble.CIRCUITS):
             return
-        self._read_at = self.clock()
-        message_id = delivery.letter.message_id
+        now = self._read_at = self.clock()
+        message_id, policy = delivery.letter.message_id, self.pipeline.circuit
+        asked = sorted(key for key in self._keys if not self._need_not_read(key, now))
         with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS, message_id):
-            self._known = dict(self.circuits.read(sorted(self._keys)))
+            lagging = self.calm.keys() >= set(asked)
+            known = self.circuits.read(asked, lagging=lagging)
+            if lagging and not all(circuit.is_calm(policy, now) for circuit in known.values()):
+                # Of an answer that may be old nothing is believed but that all is well.
+                known = self.circuits.read(asked)
+            self._known = dict(known)
+            for key in asked:
+                self.calm.pop(key, None)
+                if known[key].is_calm(policy, now):
+                    self.calm[key] = now
+
+    def _need_not_read(self, key: str, now: float) -> bool:
+        return is_config_key(key) and 0 <= now - self.calm.get(key, -math.inf) < SECONDS_CALM
 
     def _circuits(self, delivery: Delivery, keys: Sequence[str]) -> list[Circuit]:
         if self._read_at is None or not self._keys.issuperset(keys):

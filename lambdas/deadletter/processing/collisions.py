@@ -33,6 +33,9 @@ FIRST_DAY = float(DAY)
 BETWEEN_WRITES = 10.0
 """Seconds between two writes of a process, while it need not know at once."""
 
+BETWEEN_CALM_WRITES = WINDOW / 2
+"""The same while no message of the window collides, as far as it knows."""
+
 MOST_UNTOLD = 3
 """Collisions that are not written yet: with so many, a process asks how many there are in all."""
 
@@ -168,7 +171,8 @@ class Collisions:
         if self._last_write is None:
             return True
         since = abs(now - self._last_write)
-        if since >= BETWEEN_WRITES:
+        _, collided = (0, 0) if self._known is None else self._known.in_window(now)
+        if since >= (BETWEEN_WRITES if collided or self._untold else BETWEEN_CALM_WRITES):
             return bool(self._pending)
         stopped = self._known is not None and self._known.is_stopped(now)
         return self._untold >= MOST_UNTOLD and not self._was_refused and not stopped

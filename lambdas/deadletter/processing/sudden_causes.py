@@ -27,8 +27,14 @@ from deadletter.signals.figures import Count
 if TYPE_CHECKING:
     from deadletter.failure.classify import Diagnosis
 
-BETWEEN_WRITES = float(MINUTE)
+BETWEEN_WRITES = 2.0 * MINUTE
 """Seconds between two writes of a process in good times, when totals are all there is to tell."""
+
+MOST_PENDING = 1_000
+"""Outcomes that are not written yet: a busy process keeps no more, and writes sooner."""
+
+KNOWN_FOR = float(MINUTE)
+"""Seconds after which what is known of the causes is read again before a letter is parked."""
 
 BETWEEN_FAILURES = 1.0
 """Seconds between two writes of a process while a cause may be about to dominate."""
@@ -123,7 +129,7 @@ class SuddenCauses:
 
     def _asked(self, now: float) -> Causes | None:
         """The causes, read again if they were known long ago; None if they can't be read."""
-        if now - self._known_at < BETWEEN_WRITES:
+        if now - self._known_at < KNOWN_FOR:
             return self._known
         if now - self._refused_at < BETWEEN_FAILURES:
             return None
@@ -171,7 +177,8 @@ class SuddenCauses:
         )
         if since >= BETWEEN_WRITES or (untold and since >= BETWEEN_FAILURES):
             return True
-        return untold >= MOST_UNTOLD and not self._was_refused
+        is_full = len(self._pending) >= MOST_PENDING and since >= BETWEEN_FAILURES
+        return (is_full or untold >= MOST_UNTOLD) and not self._was_refused
 
 
 def _speaks_of_now(receive: int, stamp: Stamp) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from deadletter.contract import MINUTE
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, ReceivedLetter
 from deadletter.redrive.draining import BatchPart, SentBefore
@@ -19,12 +20,16 @@ from deadletter.redrive.router_client import MAX_REQUEST
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.sending import UnfilledBatches
 from deadletter.redrive.waiting_room import Wait
-from deadletter.routing.decision import Redrive
+from deadletter.routing.decision import Hold, Redrive
 from deadletter.signals.figures import Count
 
 MOST_LEFT = 20_000
 """Letters that a run leaves in place before it ends: their handles are kept in memory, and
 all of them are made visible at its end."""
+
+WAITS_IN_PLACE = 5.0 * MINUTE
+"""Seconds that the letters of a FIFO group wait in their queue for a backoff to end, and are
+received by each run meanwhile."""
 
 MOST_BYTES = 4 * MAX_REQUEST
 """Bytes of the letters of all chunks under way, beyond which there are no more than at first: each
@@ -194,10 +199,35 @@ class QueueSource:
         """What fills a batch, or may not wait: it has a past, or no more letters come soon."""
         found, share = {order.copy for order in judged}, self._run.delay_share
         self._leave([each for each in letters if each.letter.message_id not in found])
+        if self._fifo:
+            judged = self._without_waiting(judged)
         if share < 1:
             judged = [replace(order, decision=order.shortened(share)) for order in judged]
         self._unjudged = ()
         return self._unfilled.take(judged, self._may_wait, MAX_PLANS)
+
+    def _without_waiting(self, judged: Sequence[Order]) -> Sequence[Order]:
+        """The orders without the groups whose first letter soon may go: they wait where they are.
+
+        The waiting room would keep each of them for six write units, and a later run receives them
+        again for a tenth of a request.
+        """
+        soon = self._run.clock() + WAITS_IN_PLACE
+        waiting: set[str | None] = set()
+        staying: list[ReceivedLetter] = []
+        going: list[Order] = []
+        for order in judged:
+            hold = order.decision
+            if isinstance(hold, Hold) and hold.left and hold.due <= soon:
+                waiting.add(order.group)
+            if order.group in waiting:
+                staying.append(order.received)
+            else:
+                going.append(order)
+        # They are not due.
+        self._tally.count_tried(-len(staying))
+        self._leave(staying)
+        return going
 
     def _may_wait(self, order: Order) -> bool:
         return self._letters_come and not order.maybe_sent and order.copy not in self._on_record

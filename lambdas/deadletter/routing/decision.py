@@ -35,7 +35,8 @@ class Hold:
     """The letter waits outside SQS in `lane`, at the latest until `due` (epoch seconds).
 
     `shard` is its shard of the lane where the lane's order says so: in the lane of a replay
-    run. None: by its id, or by its FIFO group.
+    run. None: by its id, or by its FIFO group. What is `left` of a wait that began with the
+    letter's death is less at each look, wherever the letter is.
     """
 
     lane: str
@@ -43,6 +44,7 @@ class Hold:
     because: str
     rule: str | None = None
     shard: int | None = None
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,11 @@ def encode(decision: Decision) -> dict[str, Any]:
     match decision:
         case Redrive(delay=delay):
             return {"action": "REDRIVE", "delay": delay, **grounds}
-        case Hold(lane=lane, due=due, shard=shard):
-            place = {} if shard is None else {"shard": shard}
+        case Hold(lane=lane, due=due, shard=shard, left=left):
+            place = {
+                **({} if shard is None else {"shard": shard}),
+                **({"left": True} if left else {}),
+            }
             return {"action": "HOLD", "lane": lane, "due": due, **place, **grounds}
         case Divert(queue=queue):
             return {"action": "DIVERT", "queue": queue, **grounds}
@@ -113,7 +118,7 @@ def decode(data: object) -> Decision:
             "due": int() | float() as due,
             "because": str(why),
         } if lane and not isinstance(due, bool) and 0 <= due < _NEVER:
-            return Hold(lane, float(due), why, rule, _shard(data))
+            return Hold(lane, float(due), why, rule, _shard(data), data.get("left") is True)
         case {"action": "DIVERT", "queue": str(queue), "because": str(because)}:
             return Divert(queue, because, rule)
         case {"action": "PARK", "reason": str(reason), "because": str(because)}:

@@ -388,7 +388,8 @@ def delayed(case: Case) -> Decision:
         return Redrive(round(delay), because, rule_id)
     by_rule = rule is not None and rule.delay_seconds is not None
     lane = delay_lane(rule.rule_id) if rule is not None and by_rule else DUE
-    return Hold(lane, min(case.now + delay, case.ends), because, rule_id)
+    left = not by_rule and case.since_death > 0
+    return Hold(lane, min(case.now + delay, case.ends), because, rule_id, left=left)
 
 
 def replayed(case: Case) -> Decision:

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from deadletter.aws.causes import DynamoDBCauses
     from deadletter.aws.collisions import DynamoDBCollisions
     from deadletter.aws.events import EventBus
-    from deadletter.aws.executions import StepFunctionsExecutions, StepFunctionsReplays
+    from deadletter.aws.executions import StepFunctionsExecutions
     from deadletter.aws.journal import DynamoDBJournal
     from deadletter.aws.ledger import DynamoDBLedger
     from deadletter.aws.objects import S3RunObjects
     from deadletter.aws.outcomes import DynamoDBOutcomes
     from deadletter.aws.queue import SqsQueue
-    from deadletter.aws.replay_runs import DynamoDBReplayRuns
+    from deadletter.aws.replay_runs import DynamoDBReplayRuns, StepFunctionsReplays
     from deadletter.aws.replay_tickets import DynamoDBTickets
     from deadletter.aws.run_letters import DynamoDBPlacedLetters, DynamoDBStatuses
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
@@ -247,7 +247,7 @@ class Stores:
         return runs_with_objects(self.clients.s3, bucket, self.pipeline.name, folder)
 
     def replays(self, client: SFNClient) -> StepFunctionsReplays:
-        from deadletter.aws.executions import StepFunctionsReplays
+        from deadletter.aws.replay_runs import StepFunctionsReplays
 
         return StepFunctionsReplays(client, self.resources.replay_machine)
 
