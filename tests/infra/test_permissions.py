@@ -625,8 +625,8 @@ def managed(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
 
 
 def managed_policies(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
-    """The statements of each managed policy, by what a parameter or an output calls it: their
-    own names are generated.
+    """The statements of each managed policy, by what a parameter or an output calls it: the names
+    of consumers' policies are generated.
     """
     found = {}
     for stack in synthesis.stacks.values():
@@ -641,7 +641,6 @@ def managed_policies(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
             if name.endswith("PolicyArn")
         }
         for key, policy in stack.of("AWS::IAM::ManagedPolicy").items():
-            assert "ManagedPolicyName" not in policy["Properties"]
             if key in told:
                 name = told[key].partition("/policies/")[2].replace("/", "-")
             else:
