@@ -14,9 +14,9 @@ import pytest
 from botocore import xform_name
 from botocore.session import get_session
 
-from console.cli.reference import commands
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Stack, Synthesis, filled
+from tools.commands_page import commands
 
 # The tag remembers a pause for when the circuit's row is lost.
 MAPPING = {
