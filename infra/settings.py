@@ -88,8 +88,8 @@ class ConsumerDeployment:
     """Of the webhook's whole batch (1m), of your function (30s, at most 15m), or of another
     consumer (30s): for the visibility, and how long a canary may take."""
     mapping_id: Annotated[str | None, ValueKind.UUID, Setting()] = None
-    """The mapping of your function from the main queue, needed to pause it (UUID in `aws
-    lambda list-event-source-mappings`)."""
+    """The mapping of your function from the main queue, which an open circuit then disables (UUID
+    in `aws lambda list-event-source-mappings`)."""
     request_timeout: Annotated[float, Setting(above=0, most=60)] = 5.0
     """Seconds that one POST of the webhook may take."""
     max_concurrency: Annotated[int, Setting(least=2, most=1000)] = 10
@@ -252,6 +252,11 @@ class AppDeployment:
     dashboard: Annotated[bool, Setting()] = True
     """Whether CloudWatch dashboards are made; beyond the three that an account has free, each
     costs $3 a month."""
+    reserve_watch: Annotated[bool, Setting()] = False
+    """Whether each pipeline's monitor keeps an execution of the account for itself: a minute in
+    which it is throttled is a missing figure. Lambda refuses it where too few would be left for
+    all other functions, so a first deployment goes without; `dlq doctor --account` says whether
+    the account can spare them."""
     vpc: Annotated[Vpc | None, Setting()] = None
     """Subnets and security groups of yours in which all functions run; for what they have to
     reach see below."""

@@ -30,7 +30,6 @@ class Circuit(TypedDict, total=False):
     minimum: int
     consecutive: int
     cooldown: int | str
-    pause_consumer: bool
     health_url: str | None
 
 
@@ -136,4 +135,5 @@ class AppSettings(TypedDict, total=False):
     runbook: str
     owner: str
     dashboard: bool
+    reserve_watch: bool
     vpc: Vpc | None

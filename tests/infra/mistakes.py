@@ -87,8 +87,6 @@ PIPELINE: list[Mistake] = [
     ({"consumer": {"kind": "webhook", "timeout": 30, "request_timeout": 3}}, "consumer.request_timeout is 3; allowed: less than the timeout shared by a batch, 30 / 10 = 3 seconds."),
     ({"consumer_library": False}, "consumer_library is false; allowed: true, because the webhook writes the ledger."),
     # What has to agree.
-    ({"circuit": {"pause_consumer": True}, "consumer": "none"}, "circuit.pause_consumer is true; allowed: false, because there is no consumer function to pause (consumer is none)."),
-    ({"circuit": {"pause_consumer": True}, "consumer": {"function_arn": THEIRS}}, "circuit.pause_consumer is true; allowed: false, unless consumer.mapping_id says which mapping is paused."),
     ({"circuit": {"cooldown": "5m"}}, 'circuit.cooldown is "5m"; allowed: at most 1m.'),
     ({"circuit": {"health_url": "http://api.example/"}}, 'circuit.health_url is "http://api.example/"; allowed: an https URL on port 443, without query, such as https://api.example/health.'),
     ({"policy": {"backoff": {"cap": 59}}}, "policy.backoff.cap is 59; allowed: at least the base, 1m."),
