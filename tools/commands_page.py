@@ -58,6 +58,10 @@ The app's policies are about the app alone: what follows takes permissions of yo
 |---|---|
 | `dlq init` | `sqs:ListQueues`, `sqs:GetQueueAttributes`, `cloudwatch:GetMetricData`; to add: \
 `lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration` |
+| `dlq doctor --account` | `lambda:GetAccountSettings`, `iam:GetAccountSummary`, \
+`iam:SimulatePrincipalPolicy`, `cloudwatch:DescribeAlarms`, `states:ListStateMachines`, \
+`ssm:GetParameters`; with a VPC or key of yours `ec2:DescribeSubnets`, `ec2:DescribeRouteTables`, \
+`ec2:DescribeVpcEndpoints`, `kms:DescribeKey`, `kms:GetKeyPolicy` |
 | `dlq rules test --file` | none |
 """
 

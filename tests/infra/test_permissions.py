@@ -414,6 +414,10 @@ OF_THE_ACCOUNT = {
     *("sns:ListSubscriptions", "sns:GetSubscriptionAttributes"),
     *("events:ListRules", "events:ListTargetsByRule"),
     *("sqs:GetQueueUrl", "sqs:ListQueues"),
+    # Before a first deployment.
+    *("ec2:DescribeRouteTables", "ec2:DescribeSubnets", "ec2:DescribeVpcEndpoints"),
+    *("iam:GetAccountSummary", "iam:SimulatePrincipalPolicy", "lambda:GetAccountSettings"),
+    *("ssm:GetParameters", "states:ListStateMachines"),
 }
 
 # What the words of COMMANDS stand for, where it is more than one thing.
@@ -788,7 +792,7 @@ def test_the_command_line_calls_nothing_that_is_not_in_the_table() -> None:
         *(("sqs", "sqs"), ("dynamodb", "dynamodb"), ("ssm", "ssm"), ("lambda", "lambda")),
         *(("cloudwatch", "cloudwatch"), ("stepfunctions", "states"), ("events", "events")),
         *(("secretsmanager", "secretsmanager"), ("s3", "s3"), ("iam", "iam"), ("logs", "logs")),
-        *(("sns", "sns"), ("kms", "kms")),
+        *(("sns", "sns"), ("kms", "kms"), ("ec2", "ec2")),
     ):
         for operation in session.get_service_model(service).operation_names:
             # IAM knows the batches of SQS by the single call, and one of Lambda by another name.
