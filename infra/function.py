@@ -122,7 +122,11 @@ class PythonFunction(Construct):
         super().__init__(scope, construct_id)
         self._settings = settings
         self._name = name
-        self._environment: dict[str, str] = {Variable.APP: app.app, **variables}
+        self._environment: dict[str, str] = {
+            Variable.APP: app.app,
+            **{str(name): text for name, text in app.environment.items()},
+            **variables,
+        }
         if settings:
             self._environment[Variable.PIPELINE] = environment.pipeline(settings)
         self.log_group = logs.LogGroup(
@@ -154,7 +158,7 @@ class PythonFunction(Construct):
             description=description,
             code=asset.code(self),
             runtime=asset.RUNTIME,
-            architecture=asset.ARCHITECTURE,
+            architecture=lambda_.Architecture.custom(app.architecture),
             handler=handler,
             timeout=seconds(timeout),
             memory_size=memory,

@@ -35,6 +35,25 @@ STRICT = ConfigDict(extra="forbid")
 LONGEST_RETENTION = 14 * DAY
 
 
+# What boto3 reads in a network of one's own; any other variable could break a function.
+NetworkVariable = Literal[
+    "AWS_CA_BUNDLE",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_CLOUDWATCH",
+    "AWS_ENDPOINT_URL_DYNAMODB",
+    "AWS_ENDPOINT_URL_EVENTBRIDGE",
+    "AWS_ENDPOINT_URL_LAMBDA",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL_SECRETS_MANAGER",
+    "AWS_ENDPOINT_URL_SFN",
+    "AWS_ENDPOINT_URL_SQS",
+    "AWS_ENDPOINT_URL_SSM",
+    "AWS_USE_FIPS_ENDPOINT",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+]
+
+
 class ConsumerKind(StrEnum):
     """What consumes the main queue: our webhook dispatcher, a function of yours, or neither."""
 
@@ -252,6 +271,11 @@ class AppDeployment:
     dashboard: Annotated[bool, Setting()] = True
     """Whether CloudWatch dashboards are made; beyond the three that an account has free, each
     costs $3 a month."""
+    architecture: Annotated[Literal["arm64", "x86_64"], Setting()] = "arm64"
+    """Of all functions: x86_64 where a region has no arm64; its seconds cost a quarter more."""
+    environment: Annotated[Mapping[NetworkVariable, str], Setting()] = field(default_factory=dict)
+    """Variables of all functions for a network of yours: AWS_USE_FIPS_ENDPOINT, AWS_ENDPOINT_URL
+    and that of a service (AWS_ENDPOINT_URL_SQS), HTTPS_PROXY, NO_PROXY, AWS_CA_BUNDLE."""
     reserve_watch: Annotated[bool, Setting()] = False
     """Whether each pipeline's monitor keeps an execution of the account for itself: a minute in
     which it is throttled is a missing figure. Lambda refuses it where too few would be left for

@@ -135,5 +135,7 @@ class AppSettings(TypedDict, total=False):
     runbook: str
     owner: str
     dashboard: bool
+    architecture: Literal["arm64", "x86_64"]
+    environment: Mapping[str, str]
     reserve_watch: bool
     vpc: Vpc | None

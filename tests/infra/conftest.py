@@ -92,6 +92,8 @@ SANDBOXED = {
     "kms_key_arn": ARN.format("kms", "key/1234abcd"),
     "log_retention_days": "7",
     "reserve_watch": "true",
+    "architecture": "x86_64",
+    "environment": {"HTTPS_PROXY": "http://proxy:3128", "AWS_USE_FIPS_ENDPOINT": "true"},
     "pipelines": json.dumps([ORDERS, KEYED, HASTY]),
 }
 

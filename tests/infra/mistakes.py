@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
+
+from infra.settings import NetworkVariable
 
 ORDERS_DLQ = "arn:aws:sqs:eu-west-1:111122223333:orders-dlq"
 ORDERS_MAIN = "arn:aws:sqs:eu-west-1:111122223333:orders"
@@ -103,6 +105,9 @@ APP: list[Mistake] = [
     ({"app": "My App"}, f'app is "My App"; allowed: {WORDS.format(24)}.'),
     ({"ephemeral": "maybe"}, 'ephemeral is "maybe"; allowed: true or false.'),
     ({"alarm_topic": "x"}, "there is no setting alarm_topic; did you mean alarm_topic_arn?"),
+    ({"architecture": "x86"}, 'architecture is "x86"; allowed: arm64, x86_64.'),
+    ({"environment": {"PATH": "/bin"}}, f'environment has the key "PATH"; allowed: {", ".join(get_args(NetworkVariable))}.'),
+    ({"environment": {"HTTPS_PROXY": 3128}}, "environment.HTTPS_PROXY is 3128; allowed: text."),
     ({"log_retention_days": 8}, "log_retention_days is 8; allowed: 1, 7, 14, 30, 90, 180, 365, 731, 1827, 3653."),
     ({"runbook": "x" * 501}, f'runbook is "{"x" * 79}…; allowed: text of at most 500 characters.'),
     ({"vpc": {"subnet_ids": ["a"], "security_group_ids": []}}, 'vpc.subnet_ids[0] is "a"; allowed: an id such as subnet-0123456789abcdef0.'),
