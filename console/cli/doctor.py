@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..operations.doctor import VERB, Examination
+from ..operations.doctor import TESTED_BOTOCORE, VERB, Examination
 from ..operations.doctor_checks import ERROR
 from ..operations.pager import PagerTest
 from ..operations.removal import Removal
@@ -48,6 +48,8 @@ def _findings(answer: Examination, where: str) -> Iterator[Block]:
     if answer.pipelines is not None:
         looked_at = f"Before a deployment of {count(answer.pipelines, 'pipeline')}"
     yield line(f"{looked_at}{where}")
+    if answer.botocore:
+        yield line(f"Its functions run botocore {answer.botocore}; {TESTED_BOTOCORE} was tested.")
     for finding in findings:
         yield Line()
         style = "alarm" if finding.level == ERROR else "strong"

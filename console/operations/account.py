@@ -68,20 +68,17 @@ def examined(aws: Aws, ask: Asking, context: Mapping[str, Any]) -> Sequence[Queu
     limits = ask("how many functions may run at once", aws.functions.get_account_settings)
     summary = ask("roles and policies", aws.iam.get_account_summary)
     alarms = ask("alarms", _count, aws.cloudwatch, "describe_alarms", "MetricAlarms")
-    states = ask(
-        "state machines", _count, aws.stepfunctions, "list_state_machines", "stateMachines"
-    )
+    sfn = ask("state machines", _count, aws.stepfunctions, "list_state_machines", "stateMachines")
     version = ask("the CDK's bootstrap", _bootstrap, aws, f"/cdk-bootstrap/{qualifier}/version")
-    refused = ask(
-        f"what {role} may do", _decisions, aws, f"arn:{partition}:iam::{account}:role/{role}"
-    )
+    arn = f"arn:{partition}:iam::{account}:role/{role}"
+    refused = ask(f"what {role} may do", _decisions, aws, arn)
     lacking = ask("subnets", _lacking, aws, ids) if ids else None
     key = ask(f"key {key_arn}", read_key, aws.kms, key_arn) if key_arn else None
     found: list[QueueFault] = []
     if (answer := limits()) is not None:
         found += concurrency(answer["AccountLimit"], account, region, pipelines)
     of_iam = (summary() or {}).get("SummaryMap", {})
-    counts = {"alarms": alarms(), "state machines": states(), **of_iam}
+    counts = {"alarms": alarms(), "state machines": sfn(), **of_iam}
     found += quotas(counts, account, pipelines)
     if (bootstrap := version()) is not None and bootstrap < BOOTSTRAP:
         fix = f"npx cdk bootstrap aws://{account}/{region}"

@@ -36,6 +36,7 @@ from .removal import Removal
 from .selection import PlaceKind
 from .session import Session
 from .verbs import Asked, Verb
+from .watched import Memories, read_memories
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
+
+# What the tests run with; Lambda's own moves on.
+TESTED_BOTOCORE = "1.43.106"
 
 # Seconds for all questions: twenty services and queues answer in two.
 _PATIENCE = 30.0
@@ -126,6 +130,7 @@ class Examination:
         bool, "whether functions, subscriptions and rules were asked for their DLQ"
     ] = False
     pipelines: Annotated[int | None, "with --account: how many are to be deployed"] = None
+    botocore: Annotated[str, "version that the functions run with; empty if unknown"] = ""
     unchecked: Annotated[Sequence[str], "what could not be read, and why"] = ()
     page: Annotated[PagerTest | None, "with --send-page: where the test page went"] = None
     removal: Annotated[Removal | None, "with --removal: what is left, and the way"] = None
@@ -138,8 +143,7 @@ def read(session: Session, request: DoctorRequest) -> Examination:
     if request.send_page + request.removal + request.account + is_queue > 1:
         raise Problem("Give one of --send-page, --removal, --account and a queue.", Cause.INPUT)
     if request.send_page:
-        page = pager.publish(session)
-        return _answer(session, page=page)
+        return _answer(session, page=pager.publish(session))
     if request.removal:
         return _answer(session, removal=removal.read(session, request.name))
     session.say("Examining")
@@ -201,8 +205,12 @@ def _examine(
         uses = () if pipeline is not None or dlq is None else _other_uses(aws, ask, dlq.arn)
         of_app: Mapping[str, Any] = {}
         paused: set[str] = set()
+        botocore = ""
         if app is not None and pipeline is not None:
             circuits = ask("circuits", own_and_troubled, session, app, pipeline)
+            kept = aws.dynamodb, app.letters_table, pipeline.name
+            row = (ask("the monitor's row", read_memories, *kept)() or Memories()).row
+            botocore = row.botocore if row else ""
             of_app = _of_app(aws, ask, app, pipeline)
             paused = {each.paused.mapping for each in circuits() or () if each.paused is not None}
         mappings = {
@@ -239,6 +247,7 @@ def _examine(
         mains=[main.name for main in mains],
         findings=findings(facts),
         asked_account=pipeline is None,
+        botocore=botocore,
         unchecked=_lost(ask),
     )
 
