@@ -81,6 +81,7 @@ MOTO: Mapping[str, str] = {
     "redrive-allow": DIFFERS,
     "redrive-type": DIFFERS,
     "runtime": UNCLEAR,
+    "send-task-success": UNCLEAR,
     "sender": DIFFERS,
     "sender-after-move": DIFFERS,
     "ten-attributes": DIFFERS,

@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tools.verify_aws.account import AskedAccount, code_of, expect, refused, taken
-from tools.verify_aws.check import Differs, check
+from tools.verify_aws.check import Differs, Unclear, check
 
 VALIDATION = "ValidationException"
 FAILED = "ConditionalCheckFailedException"
@@ -275,4 +275,7 @@ def until_it_may(account: AskedAccount, call: Any, **arguments: Any) -> None:
             raise
         return True
 
-    account.until(may, 60, "the role may do what its policy allows", every=3)
+    try:
+        account.until(may, 60, "the role may do what its policy allows", every=3)
+    except Unclear as late:
+        raise Differs("what the policy allows was refused for a minute") from late
