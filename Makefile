@@ -164,8 +164,7 @@ verify-aws: $(READY) # Ask a real account what no emulator can show; it asks fir
 	@$(BIN)/python -m tools.verify_aws $(ARGS)
 
 docs: $(READY) ## Write the generated pages anew
-	$(BIN)/python -m console.cli.reference
-	$(BIN)/python -m console.cli.glossary > docs/words.md
+	$(BIN)/python -m tools.commands_page
 	$(BIN)/python -m infra.reference
 	$(BIN)/python -m tests.infra.roles
 	$(BIN)/python -m tools.verify_aws --page

@@ -23,9 +23,8 @@ from constructs import Construct
 from . import files, lock
 from .refusal import Refused
 
-# The wheels are chosen for these: see lock.PLATFORM.
+# The wheels are chosen for it (see lock.PLATFORM), and have nothing of a processor in them.
 RUNTIME = lambda_.Runtime.PYTHON_3_13
-ARCHITECTURE = lambda_.Architecture.ARM_64
 
 # Compiled files of this machine contain times and paths: the hash would differ for the same source.
 COMPILED = "__pycache__"

@@ -78,9 +78,6 @@ def resolved(settings: PipelineDeployment, typed: Typed) -> PipelineDeployment:
     brought = queue.arn or settings.dlq.arn
     mode = Mode.OBSERVE if brought and not is_typed("mode") else settings.mode
     visibility = min(VISIBILITY_PER_TIMEOUT * int(consumer.timeout), LONGEST_VISIBILITY)
-    pauses = circuit.pause_consumer
-    if consumer.is_webhook and not is_typed("circuit", "pause_consumer"):
-        pauses = True
     return replace(
         settings,
         mode=mode,
@@ -90,7 +87,9 @@ def resolved(settings: PipelineDeployment, typed: Typed) -> PipelineDeployment:
         or (consumer.is_webhook and not is_typed("consumer_library")),
         circuit_key=settings.circuit_key or (ENDPOINT_KEY if consumer.is_webhook else None),
         circuit=replace(
-            circuit, pause_consumer=pauses, lease=max(circuit.lease, 2 * consumer.timeout)
+            circuit,
+            pause_consumer=consumer.is_webhook or consumer.mapping_id is not None,
+            lease=max(circuit.lease, 2 * consumer.timeout),
         ),
         replay=replace(
             settings.replay,
@@ -191,16 +190,6 @@ def _consumer(settings: PipelineDeployment, typed: Typed) -> Iterator[tuple[str,
         )
     if consumer.is_webhook and not settings.consumer_library:
         yield ("consumer_library", "true, because the webhook writes the ledger")
-    if settings.circuit.pause_consumer and consumer.kind == ConsumerKind.NONE:
-        yield (
-            "circuit.pause_consumer",
-            "false, because there is no consumer function to pause (consumer is none)",
-        )
-    if settings.circuit.pause_consumer and consumer.is_function and consumer.mapping_id is None:
-        yield (
-            "circuit.pause_consumer",
-            "false, unless consumer.mapping_id says which mapping is paused",
-        )
 
 
 def _paths(settings: PipelineDeployment) -> Iterator[tuple[str, str]]:

@@ -92,7 +92,8 @@ class PythonFunction(Construct):
 
     The role has `permissions`, the log group and traces. `sender` is the role's unique id.
     Without `settings` the function belongs to the whole app. One that is started each minute
-    begins no traces ($0.22 a month): it goes on with those of its caller.
+    begins no traces ($0.22 a month): it goes on with those of its caller. `reserved` executions
+    of the account are kept for it, and it never has more at once.
     """
 
     function: lambda_.Function
@@ -114,13 +115,18 @@ class PythonFunction(Construct):
         app: AppDeployment,
         permissions: Permissions,
         begins_traces: bool = True,
+        reserved: int | None = None,
         variables: Mapping[str, str] = MappingProxyType({}),
         role: FunctionRole | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
         self._name = name
-        self._environment: dict[str, str] = {Variable.APP: app.app, **variables}
+        self._environment: dict[str, str] = {
+            Variable.APP: app.app,
+            **{str(name): text for name, text in app.environment.items()},
+            **variables,
+        }
         if settings:
             self._environment[Variable.PIPELINE] = environment.pipeline(settings)
         self.log_group = logs.LogGroup(
@@ -152,7 +158,7 @@ class PythonFunction(Construct):
             description=description,
             code=asset.code(self),
             runtime=asset.RUNTIME,
-            architecture=asset.ARCHITECTURE,
+            architecture=lambda_.Architecture.custom(app.architecture),
             handler=handler,
             timeout=seconds(timeout),
             memory_size=memory,
@@ -160,6 +166,7 @@ class PythonFunction(Construct):
             role=self.role,
             log_group=self.log_group,
             logging_format=lambda_.LoggingFormat.JSON,
+            reserved_concurrent_executions=reserved,
             tracing=lambda_.Tracing.ACTIVE if begins_traces else lambda_.Tracing.PASS_THROUGH,
         )
         if app.vpc and isinstance(made := self.function.node.default_child, lambda_.CfnFunction):

@@ -29,8 +29,8 @@ from .storage import Storage
 # IAM's limit for a managed policy, in characters.
 LARGEST_POLICY = 6144
 
-# Who attaches each policy to what: for the CloudFormation console, the summary of a synthesis and
-# the table of roles in docs/security.md.
+# Who attaches each policy to what: for the stack's outputs, the summary of a synthesis and
+# docs/security.md.
 ATTACH: Mapping[str, str] = {
     "DlqReader": "Attach it to the role of people on call: it sees all but messages themselves.",
     "BodyReader": "Attach it beside DlqReader, for people who may read messages.",
@@ -68,7 +68,8 @@ class OnCall(Construct):
 
     No policy grows with the pipelines: what the app makes is a pattern of names, and of what you
     bring ten of a kind are named, and all by a tag. A policy that is too large for IAM continues
-    in a second one, `<name>2`.
+    in a second one, `<name>2`. Each is called `<app>-<name>-<region>` in every account: permission
+    sets of IAM Identity Center attach policies by name, and IAM's names are those of all regions.
     """
 
     arns: Mapping[str, str]
@@ -100,7 +101,8 @@ class OnCall(Construct):
                 policy = iam.ManagedPolicy(
                     self,
                     name,
-                    description=f"{app.app}: {attach(name)}",
+                    # One that is described can't be described anew while it has a name.
+                    managed_policy_name=f"{app.app}-{name}-{here.REGION}",
                     statements=part,
                 )
                 arns[name] = policy.managed_policy_arn

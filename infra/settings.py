@@ -35,6 +35,25 @@ STRICT = ConfigDict(extra="forbid")
 LONGEST_RETENTION = 14 * DAY
 
 
+# What boto3 reads in a network of one's own; any other variable could break a function.
+NetworkVariable = Literal[
+    "AWS_CA_BUNDLE",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_CLOUDWATCH",
+    "AWS_ENDPOINT_URL_DYNAMODB",
+    "AWS_ENDPOINT_URL_EVENTBRIDGE",
+    "AWS_ENDPOINT_URL_LAMBDA",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL_SECRETS_MANAGER",
+    "AWS_ENDPOINT_URL_SFN",
+    "AWS_ENDPOINT_URL_SQS",
+    "AWS_ENDPOINT_URL_SSM",
+    "AWS_USE_FIPS_ENDPOINT",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+]
+
+
 class ConsumerKind(StrEnum):
     """What consumes the main queue: our webhook dispatcher, a function of yours, or neither."""
 
@@ -88,8 +107,8 @@ class ConsumerDeployment:
     """Of the webhook's whole batch (1m), of your function (30s, at most 15m), or of another
     consumer (30s): for the visibility, and how long a canary may take."""
     mapping_id: Annotated[str | None, ValueKind.UUID, Setting()] = None
-    """The mapping of your function from the main queue, needed to pause it (UUID in `aws
-    lambda list-event-source-mappings`)."""
+    """The mapping of your function from the main queue, which an open circuit then disables (UUID
+    in `aws lambda list-event-source-mappings`)."""
     request_timeout: Annotated[float, Setting(above=0, most=60)] = 5.0
     """Seconds that one POST of the webhook may take."""
     max_concurrency: Annotated[int, Setting(least=2, most=1000)] = 10
@@ -252,6 +271,16 @@ class AppDeployment:
     dashboard: Annotated[bool, Setting()] = True
     """Whether CloudWatch dashboards are made; beyond the three that an account has free, each
     costs $3 a month."""
+    architecture: Annotated[Literal["arm64", "x86_64"], Setting()] = "arm64"
+    """Of all functions: x86_64 where a region has no arm64; its seconds cost a quarter more."""
+    environment: Annotated[Mapping[NetworkVariable, str], Setting()] = field(default_factory=dict)
+    """Variables of all functions for a network of yours: AWS_USE_FIPS_ENDPOINT, AWS_ENDPOINT_URL
+    and that of a service (AWS_ENDPOINT_URL_SQS), HTTPS_PROXY, NO_PROXY, AWS_CA_BUNDLE."""
+    reserve_watch: Annotated[bool, Setting()] = False
+    """Whether each pipeline's monitor keeps an execution of the account for itself: a minute in
+    which it is throttled is a missing figure. Lambda refuses it where too few would be left for
+    all other functions, so a first deployment goes without; `dlq doctor --account` says whether
+    the account can spare them."""
     vpc: Annotated[Vpc | None, Setting()] = None
     """Subnets and security groups of yours in which all functions run; for what they have to
     reach see below."""

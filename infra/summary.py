@@ -80,7 +80,8 @@ def _lines(
         yield f"  {_whole([shared])}: {_parts([shared])}"
         yield "Policies that you attach to roles, by their outputs:"
         yield from (f"  {output}: {sentence}" for output, sentence in policies.items())
-    yield f"Dollars: list prices of {REGION} of {CHECKED}; see docs/cost.md."
+    arm = "" if app.architecture == "arm64" else ", with functions on arm64"
+    yield f"Dollars: list prices of {REGION} of {CHECKED}{arm}; see docs/cost.md."
 
 
 def _idle(dollars: float) -> str:

@@ -30,7 +30,6 @@ class Circuit(TypedDict, total=False):
     minimum: int
     consecutive: int
     cooldown: int | str
-    pause_consumer: bool
     health_url: str | None
 
 
@@ -136,4 +135,7 @@ class AppSettings(TypedDict, total=False):
     runbook: str
     owner: str
     dashboard: bool
+    architecture: Literal["arm64", "x86_64"]
+    environment: Mapping[str, str]
+    reserve_watch: bool
     vpc: Vpc | None

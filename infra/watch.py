@@ -92,6 +92,8 @@ class WatchFunction(Construct):
             app=app,
             permissions=permissions,
             begins_traces=False,
+            # It ends within half of its minute, so that one at a time is enough.
+            reserved=1 if app.reserve_watch else None,
             role=self.keeper,
             variables={
                 **queues.variables(),

@@ -502,7 +502,7 @@ def test_what_needs_an_app_says_so_and_what_does_not(
 
     assert (done.returncode, done.stdout) == (Exit.ABSENT, "")
     assert "No app 'deadletter' in account" in done.stderr
-    assert "dlq list --in queue:NAME --look looks into any queue" in done.stderr
+    assert "look into any queue:\n  dlq list --in queue:NAME --look" in done.stderr
 
 
 @pytest.mark.nightly

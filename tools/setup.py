@@ -355,6 +355,7 @@ def install(target: str, clock: Callable[[], float]) -> None:
         fetching = max(step.fetching for step in steps)
         print(f"Of it {fetching:.0f} s to fetch {fetched / 1e6:.0f} MB from PyPI.")
     print(sizes())
+    print("Before you deploy, `.venv/bin/dlq doctor --account` says what your account lacks.")
 
 
 @contextmanager

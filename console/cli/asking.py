@@ -10,11 +10,10 @@ from typing import Annotated
 
 import typer
 
-from ..operations.duration import NEVER, ending
 from ..operations.problem import Cause, Problem
 from ..operations.reason import checked_reason, optional_reason
 from ..operations.session import Session
-from ..operations.words import printable
+from ..operations.words import NEVER, ending, printable
 from . import output
 from .output import said
 

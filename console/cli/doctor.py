@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..operations.doctor import VERB, Examination
+from ..operations.doctor import TESTED_BOTOCORE, VERB, Examination
 from ..operations.doctor_checks import ERROR
 from ..operations.pager import PagerTest
 from ..operations.removal import Removal
@@ -44,7 +44,12 @@ def _findings(answer: Examination, where: str) -> Iterator[Block]:
         yield line(Styled(says, "alarm" if errors else "strong"))
     else:
         yield line(Styled("Nothing that is checked is wrong.", "good"))
-    yield line(f"{', '.join(answer.mains) or 'no source'} → {answer.dlq or 'no DLQ'}{where}")
+    looked_at = f"{', '.join(answer.mains) or 'no source'} → {answer.dlq or 'no DLQ'}"
+    if answer.pipelines is not None:
+        looked_at = f"Before a deployment of {count(answer.pipelines, 'pipeline')}"
+    yield line(f"{looked_at}{where}")
+    if answer.botocore:
+        yield line(f"Its functions run botocore {answer.botocore}; {TESTED_BOTOCORE} was tested.")
     for finding in findings:
         yield Line()
         style = "alarm" if finding.level == ERROR else "strong"
@@ -54,7 +59,7 @@ def _findings(answer: Examination, where: str) -> Iterator[Block]:
             yield line(Styled("Before you type it:", "alarm"), f" {finding.before}.", indent=2)
         if finding.fix is not None:
             yield from typed(finding.fix)
-    if not answer.asked_account:
+    if not answer.asked_account and answer.pipelines is None:
         yield Line()
         yield line("Not asked: whether functions, SNS subscriptions or EventBridge rules use this")
         yield line("DLQ too. With a profile of yours, that may read the account:")

@@ -1,9 +1,8 @@
-"""The words of Deadletter: `dlq help words`, and docs/words.md, which this module prints."""
+"""The words of Deadletter, for `dlq help words` and docs/words.md."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 TERMS: Mapping[str, str] = {
     "message": "One SQS message with its history. Its message ID is its first one, for ever; SQS "
@@ -33,21 +32,3 @@ TERMS: Mapping[str, str] = {
     "expiry": "When SQS would delete a message. It is saved before: it waits outside SQS then.",
 }
 """Each term that a person needs, and what it means; a sentence each, or two."""
-
-PAGE = """\
-# The words
-
-`dlq help words` prints this list: `console/cli/glossary.py` holds it.
-
-"""
-
-
-def page() -> Iterator[str]:
-    """The page of the words."""
-    yield PAGE
-    for term, says in TERMS.items():
-        yield f"- **{term}**: {says}\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.writelines(page())

@@ -34,7 +34,7 @@ class PageOver(Answer):
 @command(
     typer_app,
     "ui",
-    example=("dlq ui", "dlq ui --act", "dlq --profile prod ui --no-browser --port 8080"),
+    example=("dlq ui", "dlq ui --act", "BROWSER=true dlq --profile prod ui --port 8080"),
 )
 def ui(
     session: Session,
@@ -45,15 +45,12 @@ def ui(
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65_535, help="Else any that is free.")
     ] = 0,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
-    ] = False,
 ) -> Reply[PageOver]:
     """A page of this app in your browser, with your own rights.
 
     It listens on this machine alone, and only reads without --act. Its address is good for one
-    browser, once, within a minute. It ends by Ctrl-C, after half an hour without a tab, and after
-    eight hours.
+    browser, once, within a minute; with BROWSER=true it opens none. It ends by Ctrl-C, after half
+    an hour without a tab, and after eight hours.
     """
     try:
         from ..web.server import serve
@@ -64,8 +61,7 @@ def ui(
 
         def opened(address: str) -> None:
             show(list(_says(address, act=act)), sys.stderr)
-            if not no_browser:
-                webbrowser.open(_door(Path(folder), address).as_uri())
+            webbrowser.open(_door(Path(folder), address).as_uri())
 
         serve(replace(session, via=BY_PAGE), acts=act, port=port, opened=opened)
     over = PageOver(**session.place, says="The page has ended.")

@@ -85,6 +85,8 @@ class Aws:
     events: cached_property[EventBridgeClient] = _of("events")
     functions: cached_property[LambdaClient] = _of("lambda")
     """For questions about functions; `lambda_` invokes them."""
+    ec2: cached_property[Any] = _of("ec2")
+    iam: cached_property[Any] = _of("iam")
     kms: cached_property[Any] = _of("kms")
     sns: cached_property[SNSClient] = _of("sns")
     logs: cached_property[CloudWatchLogsClient] = _of("logs")

@@ -23,12 +23,11 @@ from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import explain
-from .duration import ending
 from .problem import Cause, Problem
 from .selection import NamedPipelines, Pipeline
 from .session import Session
 from .verbs import Asked, Verb
-from .words import clock, count, duration, moment
+from .words import clock, count, duration, ending, moment
 
 if TYPE_CHECKING:
     from deadletter.aws.breaker import DynamoDBBreaker

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import BOTO3_VARIABLE, pipeline_prefix
 
-from . import pager, removal
+from . import account, pager, removal
 from .app import App, DeployedPipeline
 from .aws import Aws
 from .circuits import own_and_troubled
@@ -35,6 +36,7 @@ from .removal import Removal
 from .selection import PlaceKind
 from .session import Session
 from .verbs import Asked, Verb
+from .watched import Memories, read_memories
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
+
+# What the tests run with; Lambda's own moves on.
+TESTED_BOTOCORE = "1.43.106"
 
 # Seconds for all questions: twenty services and queues answer in two.
 _PATIENCE = 30.0
@@ -79,6 +84,10 @@ class DoctorRequest:
     empties or ends it. Once nothing is left, it prints the commands that remove the pipeline, and
     the names of what stays; until then the exit status is 1. Depths are SQS's own estimates: ask
     again a minute after the last message.
+
+    With --account it only looks at the account, with nothing deployed: the CDK's bootstrap, what
+    its role may do, quotas, how many functions may run at once, and your key and subnets, for what
+    the cdk.json of the current folder names; for one pipeline, if there is no such file.
     """
 
     name: Annotated[
@@ -99,6 +108,9 @@ class DoctorRequest:
             ("--removal",),
         ),
     ] = False
+    account: Annotated[
+        bool, Asked("Only say what a first deployment lacks in the account.", ("--account",))
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +129,8 @@ class Examination:
     asked_account: Annotated[
         bool, "whether functions, subscriptions and rules were asked for their DLQ"
     ] = False
+    pipelines: Annotated[int | None, "with --account: how many are to be deployed"] = None
+    botocore: Annotated[str, "version that the functions run with; empty if unknown"] = ""
     unchecked: Annotated[Sequence[str], "what could not be read, and why"] = ()
     page: Annotated[PagerTest | None, "with --send-page: where the test page went"] = None
     removal: Annotated[Removal | None, "with --removal: what is left, and the way"] = None
@@ -126,14 +140,15 @@ def read(session: Session, request: DoctorRequest) -> Examination:
     """Examines the queues of a pipeline, or a queue; or sends a page, or reads what is left."""
     kind, colon, queue = (request.name or "").partition(":")
     is_queue = bool(colon) and kind == PlaceKind.QUEUE
-    if request.send_page + request.removal + is_queue > 1:
-        raise Problem("--send-page, --removal and a queue exclude each other.", Cause.INPUT)
+    if request.send_page + request.removal + request.account + is_queue > 1:
+        raise Problem("Give one of --send-page, --removal, --account and a queue.", Cause.INPUT)
     if request.send_page:
-        page = pager.publish(session)
-        return _answer(session, page=page)
+        return _answer(session, page=pager.publish(session))
     if request.removal:
         return _answer(session, removal=removal.read(session, request.name))
     session.say("Examining")
+    if request.account:
+        return _of_account(session)
     if is_queue:
         return _examine(session, bare_queue(session, queue).url)
     app = session.app()
@@ -144,6 +159,19 @@ def read(session: Session, request: DoctorRequest) -> Examination:
 def _answer(session: Session, **facts: Any) -> Examination:
     aws = session.aws
     return Examination(account=aws.account, region=aws.region, at=session.now, **facts)
+
+
+def _of_account(session: Session) -> Examination:
+    context = account.planned(Path("cdk.json"))
+    with reads_until(Deadline(_PATIENCE)) as start:
+        ask = Asking(start)
+        found = account.examined(session.aws, ask, context)
+    facts = {"pipelines": len(context["pipelines"]), "unchecked": _lost(ask)}
+    return _answer(session, findings=found, **facts)
+
+
+def _lost(ask: Asking) -> Sequence[str]:
+    return [f"{what}: {why}" for what, why in {w: p.says for w, p in ask.lost}.items()]
 
 
 def _examine(
@@ -177,8 +205,12 @@ def _examine(
         uses = () if pipeline is not None or dlq is None else _other_uses(aws, ask, dlq.arn)
         of_app: Mapping[str, Any] = {}
         paused: set[str] = set()
+        botocore = ""
         if app is not None and pipeline is not None:
             circuits = ask("circuits", own_and_troubled, session, app, pipeline)
+            kept = aws.dynamodb, app.letters_table, pipeline.name
+            row = (ask("the monitor's row", read_memories, *kept)() or Memories()).row
+            botocore = row.botocore if row else ""
             of_app = _of_app(aws, ask, app, pipeline)
             paused = {each.paused.mapping for each in circuits() or () if each.paused is not None}
         mappings = {
@@ -215,7 +247,8 @@ def _examine(
         mains=[main.name for main in mains],
         findings=findings(facts),
         asked_account=pipeline is None,
-        unchecked=[f"{what}: {why}" for what, why in {w: p.says for w, p in ask.lost}.items()],
+        botocore=botocore,
+        unchecked=_lost(ask),
     )
 
 
@@ -415,6 +448,7 @@ VERB = Verb(
         "dlq doctor queue:orders-dlq --query \"findings[?level=='ERROR']\"",
         "dlq doctor --send-page",
         "dlq doctor orders --removal",
+        "dlq doctor --account",
         "dlq doctor orders --removal --query 'removal.left[].command'",
     ],
     read=read,

@@ -6,7 +6,7 @@ Pure: `doctor` reads the facts from AWS, and these functions judge them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -170,6 +170,35 @@ class DoctorFault(Enum):
         " mode enforce all that may succeed go back to the main queue: {steps} of them in the first"
         " runs, then as many as the consumer takes. Look first at what they are"
     )
+    # Of an account, before a deployment.
+    BOOTSTRAP = _error(
+        "the bootstrap of the CDK has version {version} here (0: there is none), and a deployment"
+        " needs {least}"
+    )
+    DEPLOYER = _error(
+        "it may not do {actions}, by its policies, its boundary or the organization's policies: a"
+        " deployment fails[, unless {unless}]"
+    )
+    FEW_EXECUTIONS = _warning(
+        "of its {limit:function} that may run at once, {free} are not reserved; one pipeline takes"
+        " up to {needed}, and what is over is throttled: a minute without its monitor pages"
+    )
+    NO_WAY_OUT = _error(
+        "it is missing here, or it has no way out and its VPC no endpoint of {services}: functions"
+        " in it reach none of these"
+    )
+    QUOTA = _warning(
+        "it has {has} {kind}, and a deployment makes {made} more; {most} are allowed[, unless"
+        " {unless}]"
+    )
+    RESERVES = _note(
+        "{free:execution} are not reserved: `reserve_watch` may be true, and a busy account then"
+        " stops no monitor"
+    )
+    RESERVES_NONE = _note(
+        "{free:execution} are not reserved, and Lambda keeps {least} so: leave `reserve_watch`"
+        " false, or the deployment fails"
+    )
 
     def __init__(self, level: str, words: str, costs: str) -> None:
         self.level, self.words, self.costs = level, words, costs
@@ -284,7 +313,11 @@ class Examined:
 
 def findings(facts: Examined) -> Sequence[QueueFault]:
     """All that is wrong, the worst first."""
-    found = _Checks(facts).all()
+    return worst_first(_Checks(facts).all())
+
+
+def worst_first(found: Iterable[QueueFault]) -> Sequence[QueueFault]:
+    """Findings by their levels."""
     return sorted(found, key=lambda finding: (ERROR, WARNING, NOTE).index(finding.level))
 
 

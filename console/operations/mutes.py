@@ -18,13 +18,13 @@ from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import error_code
-from .duration import seconds
 from .figures import alarms
 from .problem import Cause, Problem
 from .reason import checked_reason
 from .selection import NamedPipeline
 from .session import Session
 from .verbs import Asked, Verb
+from .words import seconds
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

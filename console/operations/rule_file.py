@@ -19,12 +19,11 @@ from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 from . import rule_table
 from .answer import Answer
-from .duration import seconds
 from .problem import Cause, Problem
 from .rule_table import RulePlan, RuleRevision, canonical
 from .session import Session
 from .verbs import Asked, TextFile, Verb
-from .words import count
+from .words import count, seconds
 
 _Columns = Mapping[str, Any]
 

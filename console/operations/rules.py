@@ -23,7 +23,6 @@ from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit_lines import AuditLine
 from .audit_trail import history
-from .duration import ending, seconds
 from .life_record import ledger_of
 from .problem import Cause, Problem
 from .rule_on_ledger import RuleMatches, matches_in
@@ -43,7 +42,7 @@ from .selection import (
 from .selection import Pipeline as OfPipeline
 from .session import Session
 from .verbs import Asked, Verb
-from .words import clock, count, duration, moment
+from .words import clock, count, duration, ending, moment, seconds
 
 RuleId = Annotated[str, Asked("Its id, in metrics and with parked messages.", metavar="RULE_ID")]
 

@@ -21,9 +21,9 @@ from deadletter.contract import Reason
 from deadletter.failure.category import Category
 from deadletter.message.strict_json import Unreadable, read_json
 
-from .duration import seconds
 from .problem import Cause, Problem
 from .verbs import PIPELINE, Asked
+from .words import seconds
 
 if TYPE_CHECKING:
     from deadletter.routing.selection import Selection

@@ -122,8 +122,8 @@ def bare_account() -> Iterator[Mapping[str, str]]:
 def served(environment: Mapping[str, str]) -> Iterator[Callable[[str], float]]:
     """Takes a path below a page of `dlq ui` to the seconds until all of the answer is there."""
     with subprocess.Popen(
-        [sys.executable, "-m", "console", "ui", "--no-browser"],
-        cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "console", "ui"],
+        cwd=ROOT, env={**environment, "BROWSER": "true"}, stderr=subprocess.PIPE, text=True,
     ) as page:  # fmt: skip
         assert page.stderr is not None
         said = (line.strip() for line in page.stderr)

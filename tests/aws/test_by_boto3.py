@@ -86,6 +86,18 @@ def test_the_hot_calls_are_the_thin_clients_where_nothing_speaks_against_it(
     assert lines(caplog) == []
 
 
+def test_one_line_says_that_a_proxy_of_the_environment_means_boto3(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "sqs.eu-west-1.amazonaws.com")
+    made._thin(made._sqs, made.SENDING)
+    assert lines(caplog) == []
+    hot_clients()
+    assert lines(caplog) == ["All calls go by boto3: they go through a proxy"]
+
+
 @pytest.fixture
 def client() -> Any:
     """A client of boto3, which needs some of the names itself when it is made."""

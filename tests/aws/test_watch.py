@@ -10,9 +10,11 @@ from random import Random
 from typing import Any, TypeVar
 
 import boto3
+import botocore
 import pytest
 from botocore.stub import Stubber
 
+from console.operations.doctor import TESTED_BOTOCORE
 from deadletter.aws.clients import WatchClients
 from deadletter.aws.events import EventBus
 from deadletter.aws.functions import start_rescue
@@ -150,6 +152,13 @@ def test_letters_that_were_received_three_times_keep_their_age(stage: Stage) -> 
         figures = stage.minute()
     assert figures[Figure.OLDEST_MESSAGE_AGE, "dlq"] == HOUR
     assert figures[Figure.MESSAGES, "dlq"] == 1
+
+
+def test_the_row_says_with_which_botocore_it_ran(stage: Stage) -> None:
+    stage.minute()
+    row, _ = DynamoDBWatchStore(stage.dynamodb, LETTERS, "orders").read()
+    assert row is not None
+    assert row.botocore == botocore.__version__ == TESTED_BOTOCORE
 
 
 def test_an_idle_minute_costs_what_the_module_says(stage: Stage) -> None:

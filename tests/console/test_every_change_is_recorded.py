@@ -14,7 +14,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from console.cli import reference
 from console.cli.exit import Exit
 from console.operations import aws, endpoint_check, item, pager
 from deadletter.aws.causes import DynamoDBCauses
@@ -30,6 +29,7 @@ from tests.console.cli import (
 )
 from tests.console.conftest import REGION
 from tests.infra.test_permissions import COMMANDS
+from tools import commands_page
 
 CAUSE = "0123456789abcdef"
 HELD, WAITING = "4f0c1b2a3d4e5f60", "5f0c1b2a3d4e5f60"
@@ -134,7 +134,7 @@ def test_each_command_that_changes_something_is_typed_here() -> None:
         )
     }
     assert sorted(may_record) == CHANGING
-    verbs = {path: run_of(entry) for path, entry in reference.commands().items()}
+    verbs = {path: run_of(entry) for path, entry in commands_page.commands().items()}
     # What has no reason has no row: init writes a file of yours.
     changing = {path for path, verb in verbs.items() if verb and verb.commit and verb.reasoned}
     assert changing <= set(TYPED)

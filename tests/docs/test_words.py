@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from console.cli import glossary, reference
+from console.cli import glossary
 from tests.docs.pages import ROOT
+from tools import commands_page
 
 OLD = {
     "message": r"letters?",
@@ -77,13 +78,13 @@ def test_a_sentence_has_no_old_word(folder: str) -> None:
 
 def keys() -> Iterator[tuple[str, str]]:
     """The keys of all answers, each with what it means."""
-    for definition in reference.answers()["$defs"].values():
+    for definition in commands_page.answers()["$defs"].values():
         for key, shape in definition["properties"].items():
             yield key, shape["description"]
 
 
 def test_help_and_keys_have_no_old_word() -> None:
-    texts = [*reference.help_pages(), *(says for _, says in keys())]
+    texts = [*commands_page.help_pages(), *(says for _, says in keys())]
     found = [line for text in texts for line in text.splitlines() if hits(line)]
     assert found == []
 
@@ -107,10 +108,10 @@ def test_a_name_is_no_old_word(text: str) -> None:
 def test_the_glossary_is_short_and_its_page_is_made_from_it() -> None:
     assert len(glossary.TERMS) <= 20
     page = (ROOT / "docs" / "words.md").read_text()
-    assert page == "".join(glossary.page()), "run `make docs`"
+    assert page == commands_page.words_page(), "run `make docs`"
 
 
 @pytest.mark.parametrize("term", glossary.TERMS)
 def test_a_term_is_used(term: str) -> None:
-    texts = [*reference.help_pages(), *(says for _, says in keys())]
+    texts = [*commands_page.help_pages(), *(says for _, says in keys())]
     assert re.search(rf"\b{term}", "\n".join(texts), re.I)

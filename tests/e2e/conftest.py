@@ -68,7 +68,7 @@ PIPELINES: list[dict[str, Any]] = [
         "main_queue": {"max_receive_count": 3},
         "context": {"tenantId": "body.tenantId"},
         "circuit_key": "pipeline",
-        "circuit": {"minimum": 4, "consecutive": 4, "cooldown": 10, "pause_consumer": True},
+        "circuit": {"minimum": 4, "consecutive": 4, "cooldown": 10},
         "policy": {"backoff": {"base": 1, "cap": 1}, "max_attempts": 20},
         "tuning": {
             **QUICK,

@@ -16,7 +16,6 @@ import boto3
 import pytest
 
 from console.cli.exit import Exit
-from console.cli.reference import commands
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
@@ -35,6 +34,7 @@ from sandbox.server import ACCOUNT, REGION, Sandbox
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver
 from tests.infra.test_permissions import COMMANDS, needed
+from tools.commands_page import commands
 
 POLICIES = (
     *("DlqReader", "BodyReader", "RuleEditor", "CircuitOperator", "EndpointEditor"),

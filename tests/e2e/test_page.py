@@ -38,8 +38,9 @@ DLQ = (
 @contextmanager
 def served(sandbox: Sandbox, *options: str) -> Iterator[subprocess.Popen[str]]:
     """`dlq ui`, typed by a person who may stop it by Ctrl-C."""
-    typed = [sys.executable, "-c", DLQ, "ui", "--no-browser", *options]
+    typed = [sys.executable, "-c", DLQ, "ui", *options]
     environment = {**ENVIRONMENT, **sandbox.clock_environment, **sandbox.environment}
+    environment["BROWSER"] = "true"
     with subprocess.Popen(
         typed, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
     ) as started:

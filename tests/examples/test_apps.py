@@ -79,7 +79,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Synthesized:
 
 def test_each_app_is_in_the_table_and_on_the_page() -> None:
     apps = {file.parent.name for file in EXAMPLES.glob("*/app.py")}
-    assert apps == {*PIPELINES, "slack"}
+    assert apps == {*PIPELINES, "slack", "sign-in"}
     page = (EXAMPLES / "README.md").read_text()
     for folder in (each for each in EXAMPLES.iterdir() if each.is_dir()):
         if not folder.name.startswith("_"):

@@ -43,7 +43,7 @@ THEIRS = {
         "function_arn": ARN.format("lambda", "function:their-consumer"),
         "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
     },
-    "circuit": {"pause_consumer": True, "health_url": "https://api.example/health"},
+    "circuit": {"health_url": "https://api.example/health"},
 }
 HASTY = {
     "name": "hasty",
@@ -91,6 +91,9 @@ SANDBOXED = {
     "ephemeral": "true",
     "kms_key_arn": ARN.format("kms", "key/1234abcd"),
     "log_retention_days": "7",
+    "reserve_watch": "true",
+    "architecture": "x86_64",
+    "environment": {"HTTPS_PROXY": "http://proxy:3128", "AWS_USE_FIPS_ENDPOINT": "true"},
     "pipelines": json.dumps([ORDERS, KEYED, HASTY]),
 }
 

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
+
+from infra.settings import NetworkVariable
 
 ORDERS_DLQ = "arn:aws:sqs:eu-west-1:111122223333:orders-dlq"
 ORDERS_MAIN = "arn:aws:sqs:eu-west-1:111122223333:orders"
@@ -87,8 +89,6 @@ PIPELINE: list[Mistake] = [
     ({"consumer": {"kind": "webhook", "timeout": 30, "request_timeout": 3}}, "consumer.request_timeout is 3; allowed: less than the timeout shared by a batch, 30 / 10 = 3 seconds."),
     ({"consumer_library": False}, "consumer_library is false; allowed: true, because the webhook writes the ledger."),
     # What has to agree.
-    ({"circuit": {"pause_consumer": True}, "consumer": "none"}, "circuit.pause_consumer is true; allowed: false, because there is no consumer function to pause (consumer is none)."),
-    ({"circuit": {"pause_consumer": True}, "consumer": {"function_arn": THEIRS}}, "circuit.pause_consumer is true; allowed: false, unless consumer.mapping_id says which mapping is paused."),
     ({"circuit": {"cooldown": "5m"}}, 'circuit.cooldown is "5m"; allowed: at most 1m.'),
     ({"circuit": {"health_url": "http://api.example/"}}, 'circuit.health_url is "http://api.example/"; allowed: an https URL on port 443, without query, such as https://api.example/health.'),
     ({"policy": {"backoff": {"cap": 59}}}, "policy.backoff.cap is 59; allowed: at least the base, 1m."),
@@ -105,6 +105,9 @@ APP: list[Mistake] = [
     ({"app": "My App"}, f'app is "My App"; allowed: {WORDS.format(24)}.'),
     ({"ephemeral": "maybe"}, 'ephemeral is "maybe"; allowed: true or false.'),
     ({"alarm_topic": "x"}, "there is no setting alarm_topic; did you mean alarm_topic_arn?"),
+    ({"architecture": "x86"}, 'architecture is "x86"; allowed: arm64, x86_64.'),
+    ({"environment": {"PATH": "/bin"}}, f'environment has the key "PATH"; allowed: {", ".join(get_args(NetworkVariable))}.'),
+    ({"environment": {"HTTPS_PROXY": 3128}}, "environment.HTTPS_PROXY is 3128; allowed: text."),
     ({"log_retention_days": 8}, "log_retention_days is 8; allowed: 1, 7, 14, 30, 90, 180, 365, 731, 1827, 3653."),
     ({"runbook": "x" * 501}, f'runbook is "{"x" * 79}…; allowed: text of at most 500 characters.'),
     ({"vpc": {"subnet_ids": ["a"], "security_group_ids": []}}, 'vpc.subnet_ids[0] is "a"; allowed: an id such as subnet-0123456789abcdef0.'),

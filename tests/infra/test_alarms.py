@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from console.cli.reference import commands
 from deadletter.signals.pages import PIPELINE_ALARMS
 from infra.names import pascal_case
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import Synthesis, filled
+from tools.commands_page import commands
 
 DLQ = "deadletter-orders-dlq"
 AGE, VISIBLE = "SQS ApproximateAgeOfOldestMessage", "SQS ApproximateNumberOfMessagesVisible"

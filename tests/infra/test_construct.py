@@ -15,6 +15,7 @@ from constructs import Construct
 
 from deadletter.signals.figures import Figure
 from infra import DeadletterApp, PipelineSettings, RedrivePipeline, Refused, brought
+from infra.on_call import ATTACH
 from infra.settings import PipelineDeployment
 from tests.each_row import each_row
 from tests.infra.circles import circle, resource_graph
@@ -235,15 +236,17 @@ def test_what_does_not_fit_is_refused_in_one_sentence(shop: Shop) -> None:
     )
 
 
-def test_roles_and_policies_have_generated_names(shop: Shop) -> None:
+def test_roles_have_generated_names_and_policies_of_people_the_same_everywhere(shop: Shop) -> None:
     """But for the role that starts functions: pipelines of other stacks know it by its name."""
     roles = [role["Properties"] for role in shop.stack.of("AWS::IAM::Role").values()]
     named = [filled(role["RoleName"]) for role in roles if "RoleName" in role]
     assert named == ["deadletter-starter-eu-west-1"]
-    policies = shop.stack.of("AWS::IAM::ManagedPolicy")
-    assert policies
-    for key, policy in policies.items():
-        assert "ManagedPolicyName" not in policy["Properties"], key
+    policies = [each["Properties"] for each in shop.stack.of("AWS::IAM::ManagedPolicy").values()]
+    of_people = [each for each in policies if "ManagedPolicyName" in each]
+    names = {filled(each["ManagedPolicyName"]) for each in of_people}
+    assert {f"deadletter-{policy}-eu-west-1" for policy in ATTACH} <= names
+    # CloudFormation refuses another description for a policy with a name.
+    assert {each["Description"] for each in of_people} == {""}
 
 
 def at_deployment(value: Any, names: dict[str, str]) -> str:

@@ -209,21 +209,13 @@ def test_all_functions_run_in_the_subnets(stacks: dict[str, Stack]) -> None:
 def test_two_regions_have_the_same_pipeline(staged: dict[str, Stack]) -> None:
     here, there = (staged[region] for region in REGIONS)
     assert here.resources.keys() == there.resources.keys()
-    # A name of IAM is the account's, in all regions: one role has one, with the region in it.
-    for key, policy in of(staged, "AWS::IAM::ManagedPolicy"):
-        assert "ManagedPolicyName" not in policy, key
-    named = [
-        json.dumps(each["RoleName"])
-        for _, each in of(staged, "AWS::IAM::Role")
-        if "RoleName" in each
-    ]
-    assert len(named) == len(REGIONS)
-    assert all("AWS::Region" in name for name in named)
-    # So is a bucket's and a dashboard's.
+    # Such a name is the account's, in all regions: it has the region in it.
     for kind, key in (
+        ("AWS::IAM::Role", "RoleName"),
+        ("AWS::IAM::ManagedPolicy", "ManagedPolicyName"),
         ("AWS::S3::Bucket", "BucketName"),
         ("AWS::CloudWatch::Dashboard", "DashboardName"),
     ):
-        names = [json.dumps(each[key]) for _, each in of(staged, kind)]
-        assert len(names) == len(REGIONS), kind
+        names = [json.dumps(each[key]) for _, each in of(staged, kind) if key in each]
+        assert names, kind
         assert all("AWS::Region" in name for name in names), kind

@@ -66,7 +66,7 @@ STATES: dict[str, dict[str, Any]] = {
         {
             **WEBHOOK,
             "circuit_key": "body.shop",
-            "circuit": {"pause_consumer": False, "health_url": "https://api.example/health"},
+            "circuit": {"health_url": "https://api.example/health"},
         }
     ),
     "dedicated": one({**WEBHOOK, "dedicated": {"vip": False, "slow": True}}),

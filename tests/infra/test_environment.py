@@ -50,7 +50,6 @@ EVERYTHING: dict[str, Any] = {
     "circuit_key": "attributes.endpoint",
     "circuit": {
         "minimum": 5,
-        "pause_consumer": True,
         "health_url": "https://api.example/health",
     },
     "idempotency_key": "body.orderId",
@@ -137,19 +136,12 @@ def test_the_webhook_writes_the_ledger_by_itself_and_has_a_circuit_for_each_endp
     ("said", "pauses"),
     [
         ({}, True),
-        ({"circuit": {"pause_consumer": False}}, False),
         ({"consumer": "none"}, False),
-        ({"consumer": {"function_arn": THEIRS, "mapping_id": MAPPING}}, False),
-        (
-            {
-                "consumer": {"function_arn": THEIRS, "mapping_id": MAPPING},
-                "circuit": {"pause_consumer": True},
-            },
-            True,
-        ),
+        ({"consumer": {"function_arn": THEIRS}}, False),
+        ({"consumer": {"function_arn": THEIRS, "mapping_id": MAPPING}}, True),
     ],
 )
-def test_a_mapping_of_ours_is_paused_by_default(said: dict[str, Any], pauses: bool) -> None:
+def test_a_mapping_that_is_ours_or_named_is_paused(said: dict[str, Any], pauses: bool) -> None:
     [settings] = read({"pipelines": [{"name": "orders", **said}]}).pipelines
     assert pipeline_from_json(environment.pipeline(settings)).circuit.pause_consumer is pauses
 

@@ -244,6 +244,32 @@ def test_functions_are_small_arm_machines_with_traces_and_json_logs(app: Synthes
         assert "ReservedConcurrentExecutions" not in function
 
 
+def test_all_functions_have_the_processor_and_the_network_of_the_settings(
+    sandboxed: Synthesis,
+) -> None:
+    functions = [each["Properties"] for _, each in sandboxed.of("AWS::Lambda::Function")]
+    assert len(functions) > 20
+    for function in functions:
+        assert function["Architectures"] == ["x86_64"]
+        variables = function["Environment"]["Variables"]
+        assert variables["HTTPS_PROXY"] == "http://proxy:3128"
+        assert variables["AWS_USE_FIPS_ENDPOINT"] == "true"
+
+
+def test_a_monitor_keeps_an_execution_if_the_settings_say_so(sandboxed: Synthesis) -> None:
+    reserved = {
+        function["Properties"]["FunctionName"]: function["Properties"].get(
+            "ReservedConcurrentExecutions"
+        )
+        for _, function in sandboxed.of("AWS::Lambda::Function")
+    }
+    # The automatic retry keeps none: that would be the most it has at once.
+    assert {name for name, kept in reserved.items() if kept} == {
+        f"mail-{pipeline}-watch" for pipeline in ("orders", "order-events", "hasty")
+    }
+    assert {kept for kept in reserved.values() if kept} == {1}
+
+
 def test_every_handler_is_a_function_in_the_asset(app: Synthesis) -> None:
     handlers = {
         function["Properties"]["Handler"] for _, function in app.of("AWS::Lambda::Function")

@@ -41,12 +41,14 @@ NUMBER = "123456789012"
 
 # What moto does otherwise than AWS, or cannot be asked. Everything else holds there.
 MOTO: Mapping[str, str] = {
+    "attributes": DIFFERS,
     "batch-of-writes": DIFFERS,
     "body": DIFFERS,
     "client-context": UNCLEAR,
     "customer-key": DIFFERS,
     "dashboard-limits": DIFFERS,
     "data-limit": UNCLEAR,
+    "deduplication-after-move": DIFFERS,
     "deduplication-id-on-standard": DIFFERS,
     "deduplication-memory": DIFFERS,
     "definitions": UNCLEAR,
@@ -58,6 +60,7 @@ MOTO: Mapping[str, str] = {
     "export-in-use": UNCLEAR,
     "item-size": DIFFERS,
     "leading-keys": DIFFERS,
+    "leading-keys-elsewhere": DIFFERS,
     "managed-key": UNCLEAR,
     "map-tolerance": UNCLEAR,
     "mapping-changes": DIFFERS,
@@ -78,7 +81,9 @@ MOTO: Mapping[str, str] = {
     "redrive-allow": DIFFERS,
     "redrive-type": DIFFERS,
     "runtime": UNCLEAR,
+    "send-task-success": UNCLEAR,
     "sender": DIFFERS,
+    "sender-after-move": DIFFERS,
     "ten-attributes": DIFFERS,
     "throttled": UNCLEAR,
     "token": DIFFERS,
@@ -91,8 +96,12 @@ NOT_REMOVED = {"mute-rule"}
 
 # What our strict models in memory leave out, or say otherwise. Everything else holds there.
 MODELS: Mapping[str, str] = {
+    "attributes": UNCLEAR,
     "customer-key": UNCLEAR,
+    # The copy has the sender's id: moves by us make one of their own from the copy's id.
+    "deduplication-after-move": DIFFERS,
     "leading-keys": UNCLEAR,
+    "leading-keys-elsewhere": UNCLEAR,
     "move-task": UNCLEAR,
     "redrive-allow": DIFFERS,
     "token": DIFFERS,

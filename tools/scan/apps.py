@@ -40,7 +40,7 @@ CUSTOM: Mapping[str, Any] = {
                 "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
             },
             "circuit_key": "context.tenantId",
-            "circuit": {"pause_consumer": True, "health_url": "https://api.example/health"},
+            "circuit": {"health_url": "https://api.example/health"},
         },
         {"name": "events", "fifo": True, "consumer": "none", "dedicated": {"vip": False}},
         {"name": "hooks", "consumer": {"kind": "webhook"}},

@@ -47,6 +47,9 @@ A test runs the checks on moto and on our models (`tests/tools/test_verify_aws.p
 differences between AWS's documentation and the emulators, not asked of AWS:
 [tests/aws/differences.py](../tests/aws/differences.py).
 
+## What safety rests on
+
+{safety}
 ## The claims
 
 Each claim links its source, a page of AWS; not every address was opened anew for this list
@@ -62,23 +65,31 @@ def text() -> str:
         count=len(chosen),
         minutes=math.ceil(longest(chosen) / 60),
         dollars=sum(check.dollars for check in chosen),
+        safety="".join(_safety()),
     )
     return head + "".join(_tables())
+
+
+def _safety() -> Iterator[str]:
+    yield "| AWS | if it were false | decided by |\n|---|---|---|\n"
+    for claim in claims().values():
+        if claim.if_false:
+            yield _row(claim, claim.if_false)
 
 
 def _tables() -> Iterator[str]:
     known = claims().values()
     for service in SERVICES.values():
-        rows = [claim for claim in known if claim.service == service]
+        rows = [claim for claim in known if claim.service == service and not claim.if_false]
         if rows:
             yield f"\n### {service}\n\n"
             yield "| AWS | what relies on it | how to find out |\n|---|---|---|\n"
-            yield from map(_row, rows)
+            yield from (_row(claim, claim.relies) for claim in rows)
 
 
-def _row(claim: AwsClaim) -> str:
+def _row(claim: AwsClaim, follows: str) -> str:
     says = f"[{claim.says}]({claim.source})"
-    return f"| {says} | {claim.relies} | {'; '.join(_ways(claim))} |\n"
+    return f"| {says} | {follows} | {'; '.join(_ways(claim))} |\n"
 
 
 def _ways(claim: AwsClaim) -> Iterator[str]:

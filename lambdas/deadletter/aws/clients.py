@@ -200,12 +200,14 @@ def thin(client: C, credentials: Callable[[], Any], bundle: Callable[[], str | N
         return client
     try:
         from botocore.compat import get_current_datetime
+        from botocore.utils import get_environ_proxies
 
         from deadletter.aws.wire.thin_client import ThinClient
 
-        # An event that never comes.
-        wait = Event().wait
-        made = ThinClient(client, credentials(), get_current_datetime, wait, bundle())
+        if get_environ_proxies(client.meta.endpoint_url):
+            _say_boto3("they go through a proxy")
+        # The event never comes.
+        made = ThinClient(client, credentials(), get_current_datetime, Event().wait, bundle())
     except (ImportError, AttributeError) as error:
         # What is not documented of botocore may be gone in a version of the runtime.
         _say_boto3(f"this botocore is another inside: {error}")

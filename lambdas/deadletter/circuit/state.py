@@ -93,10 +93,8 @@ class CircuitPolicy:
     ramp: Constant[float] = MINUTE
     # A call that takes longer is slow.
     slow_call: Constant[float] = MINUTE
-    pause_consumer: Annotated[bool, Setting(depends=True)] = False
-    """Whether the consumer's event source mapping is disabled while it is open; a function of
-    yours needs consumer.mapping_id; the default is true for the webhook dispatcher, whose
-    mapping is ours."""
+    # The webhook dispatcher's mapping is ours, and a function's is named to be paused.
+    pause_consumer: Derived[bool] = False
 
     def of(self, key: str) -> CircuitPolicy:
         """The policy of the circuit of a key.

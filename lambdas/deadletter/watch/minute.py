@@ -125,6 +125,7 @@ def _remembered(
     return replace(
         before,
         ran_at=now,
+        botocore=settings.botocore,
         failing=failing_steps(before, observation.failed, now),
         lanes=lanes,
         queues=queues,

@@ -246,10 +246,12 @@ class WatchRow:
     direction   `rising`, `falling` or `flat`; empty before ten looks
     drain       the looks at the DLQ that say when it will be empty
     news        what was announced
+    botocore    the version that it ran with: Lambda moves it
     """
 
     first_at: float
     ran_at: float
+    botocore: str = ""
     queues: Mapping[str, QueueRow] = field(default_factory=dict)
     lanes: Mapping[str, LaneRow] = field(default_factory=dict)
     counted_at: float = 0.0

@@ -32,7 +32,8 @@ LEAST_TROUBLE = 15.0 * MINUTE
 class WatchSettings:
     """One pipeline, for the watch.
 
-    `every` is seconds between two runs of the redriver, `alarms` when levels call a person.
+    `every` is seconds between two runs of the redriver, `alarms` when levels call a person, and
+    `botocore` the version that the functions run with.
     """
 
     pipeline: str
@@ -43,6 +44,7 @@ class WatchSettings:
     dedicated: tuple[str, ...] = ()
     parking: tuple[str, ...] = (DEFAULT_PARKING,)
     alarms: WatchDefaults = WATCH
+    botocore: str = ""
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -15,13 +15,13 @@ import pytest
 from botocore import exceptions
 from botocore.client import BaseClient
 
-from console.cli import reference
 from console.cli.exit import Exit, exit_status
 from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
 from console.operations import app, aws, queue
 from console.operations.problem import Cause, Problem
 from tests.each_row import each_row
 from tests.infra.test_permissions import COMMANDS
+from tools import commands_page
 
 ROOT = Path(__file__).parents[3]
 
@@ -389,7 +389,7 @@ def test_a_command_about_no_pipeline_takes_none(dlq: Any, words: tuple[str, ...]
 def test_the_option_for_pipelines_is_the_same_wherever_there_is_one() -> None:
     said = {
         (option.opts[0], option.metavar, option.help, option.multiple)
-        for command in reference.commands().values()
+        for command in commands_page.commands().values()
         for option in command.params
         if "--pipeline" in option.opts
     }

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import typer
 
-from console.cli import did_you_mean, main, reference
+from console.cli import did_you_mean, main
 from console.cli.did_you_mean import MEANINGS, SAYS, Effect, answer, effect_of, meant
 from console.cli.exit import Exit
 from tests.console.command_lines import parse
 from tests.console.test_every_change_is_recorded import TYPED
 from tests.each_row import each_row
+from tools import commands_page
 
 WORDS = {word: meaning for meaning in MEANINGS for word in meaning.words.split()}
 ROOT: Any = typer.main.get_command(main.app)
@@ -139,11 +140,11 @@ def test_a_word_that_reads_changes_nothing_and_one_that_sends_removes_nothing(me
 
 
 def test_what_counts_as_a_change_is_what_the_audit_records() -> None:
-    changes = {path for path in reference.commands() if effect_of(path[4:]) > Effect.READS}
+    changes = {path for path in commands_page.commands() if effect_of(path[4:]) > Effect.READS}
     # `init` writes a file here, and `doctor` changes something with an option alone.
     assert changes - {"dlq init"} == set(TYPED) - {"dlq doctor"}
     assert effect_of("doctor --send-page") == Effect.CHANGES
-    removals = {path for path in reference.commands() if effect_of(path[4:]) == Effect.REMOVES}
+    removals = {path for path in commands_page.commands() if effect_of(path[4:]) == Effect.REMOVES}
     assert {path.split()[-1] for path in removals} == {
         *("abort", "discard", "forget", "reject", "remove"),
     }

@@ -155,8 +155,12 @@ def test_a_person_reads_the_worst_first_and_each_repair(bad: Any, dlq: Any) -> N
 
 def test_a_pipeline_is_examined_by_its_name(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
+    assert " run botocore " not in dlq("doctor", "orders").stdout
+    cloud.watched("orders", botocore="1.40.4")
+    shown = f"Its functions run botocore 1.40.4; {doctor.TESTED_BOTOCORE} was tested."
+    assert shown in dlq("doctor", "orders").stdout
     answer = json.loads(dlq("doctor", "orders", "--json").stdout)
-    assert answer["mains"] == ["orders-main"]
+    assert (answer["mains"], answer["botocore"]) == (["orders-main"], "1.40.4")
     assert "none-named" in {item["check"] for item in answer["findings"]}
     assert answer["asked_account"] is False
     assert "Not asked: " in dlq("doctor", "orders").stdout

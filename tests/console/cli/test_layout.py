@@ -21,7 +21,6 @@ from rich.cells import cell_len
 from console.cli import main
 from console.cli.help import TOPICS
 from console.cli.output import Block, Line, printable, show
-from console.cli.reference import commands
 from console.operations.attention import Attention
 from console.operations.grouping import By
 from console.operations.life_place import Where
@@ -31,6 +30,7 @@ from deadletter.contract import Mode
 from deadletter.replay.run import RunState
 from deadletter.replay.ticket import ReplayOutcome
 from tests.console.terminal import Terminal
+from tools.commands_page import commands
 
 COLUMNS = 80
 

@@ -12,32 +12,23 @@ from typing import Any
 import pytest
 import typer
 
-from console.cli import main, reference
+from console.cli import main
 from console.cli.exit import Exit
 from tests.console.command_lines import parse
 from tests.each_row import each_row
 from tests.rules import cookbook
+from tools import commands_page
 
 ROOT = Path(__file__).parents[3]
 
-COMMANDS = reference.commands()
-
-
-def test_the_pages_are_what_the_commands_say_now() -> None:
-    assert reference.PAGE.read_text() == reference.page(), "run `make docs`"
-    assert reference.ANSWERS.read_text() == reference.answers_text(), "run `make docs`"
-
-
-def test_each_command_is_a_row_of_a_short_page() -> None:
-    assert [path for path in COMMANDS if f"\n| `{path}` |" not in reference.page()] == []
-    assert len(reference.page().split()) <= 1_500
+COMMANDS = commands_page.commands()
 
 
 def test_a_help_page_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = [*reference.help_pages()]
+    before = [*commands_page.help_pages()]
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert [*reference.help_pages()] == before
+    assert [*commands_page.help_pages()] == before
 
 
 def test_a_command_says_what_it_does_and_shows_an_example() -> None:
@@ -142,7 +133,7 @@ def test_only_the_command_that_is_asked_for_is_loaded(
     assert not loaded[line] & others
 
 
-SCHEMA = reference.answers()
+SCHEMA = commands_page.answers()
 
 KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int,
          "number": int | float, "null": type(None), None: object}  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from console.cli.reference import commands
 from console.operations.replay_report import MEANING
 from tests.console.command_lines import parse
 from tests.each_row import each_row
+from tools.commands_page import commands
 
 PAGE = (Path(__file__).parents[3] / "docs" / "replay.md").read_text()
 

@@ -12,6 +12,8 @@ from botocore.exceptions import ClientError
 
 from tools.verify_aws.account import ROLE_SECONDS, AskedAccount, expect, refused
 from tools.verify_aws.check import check
+from tools.verify_aws.checks.queues import receive
+from tools.verify_aws.checks.tables import until_it_may
 
 DEFINITIONS = Path(__file__).parents[3] / "statemachines"
 
@@ -156,3 +158,33 @@ def map_tolerance(account: AskedAccount) -> str:
     seen = [end["status"] for end in ends]
     expect(seen == ["FAILED", "SUCCEEDED"], f"0 % ended as {seen[0]}, 100 % as {seen[1]}")
     return f"0 % failed with {ends[0].get('error')}, 100 % succeeded"
+
+
+@check(
+    "iam-send-task-success",
+    creates="a queue, a state machine and a role",
+    dollars=0.001,
+    seconds=240,
+)
+def send_task_success(account: AskedAccount) -> str:
+    """May a role whose policy names a machine answer a task of its executions?"""
+    queue = account.queue()
+    waits = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
+        "Parameters": {"QueueUrl": queue, "MessageBody": {"token.$": "$$.Task.Token"}},
+        "TimeoutSeconds": 180,
+        "End": True,
+    }
+    sends = {
+        "Effect": "Allow",
+        "Action": "sqs:SendMessage",
+        "Resource": account.queue_arn(queue),
+    }
+    arn = machine(account, {"StartAt": "Wait", "States": {"Wait": waits}}, sends)
+    account.client("stepfunctions").start_execution(stateMachineArn=arn, input="{}")
+    token = json.loads(receive(account, queue, 60)["Body"])["token"]
+    answers = {"Effect": "Allow", "Action": "states:SendTaskSuccess", "Resource": arn}
+    theirs = account.acting_as(account.role(None, [answers]))("stepfunctions")
+    until_it_may(account, theirs.send_task_success, taskToken=token, output="{}")
+    return "answered by a role with the machine's ARN alone"

@@ -268,13 +268,15 @@ def stale_handle(account: AskedAccount) -> str:
     return f"the delete was {said}, and the message {'stays' if left else 'is gone'}"
 
 
-def dead_lettered(account: AskedAccount) -> tuple[str, str, str]:
+def dead_lettered(account: AskedAccount, *, fifo: bool = False) -> tuple[str, str, str]:
     """A main queue and a DLQ into which SQS has moved one message; the message's first id."""
-    sqs = account.client("sqs")
-    dead = account.queue("dead")
+    sqs, kind = account.client("sqs"), {"FifoQueue": "true"} if fifo else {}
+    dead = account.queue("dead", **kind)
     policy = {"deadLetterTargetArn": account.queue_arn(dead), "maxReceiveCount": 1}
-    main = account.queue("main", RedrivePolicy=json.dumps(policy))
+    main = account.queue("main", RedrivePolicy=json.dumps(policy), **kind)
+    of_fifo = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if fifo else {}
     sent = sqs.send_message(
+        **of_fifo,
         QueueUrl=main,
         MessageBody="x",
         MessageAttributes={"a": TEXT},
@@ -305,6 +307,25 @@ def move_keeps(account: AskedAccount) -> str:
     source = system.get("DeadLetterQueueSourceArn")
     expect(source == account.queue_arn(main), f"DeadLetterQueueSourceArn is {source}")
     return f"kept; its receive count in the DLQ is {system['ApproximateReceiveCount']}"
+
+
+@check("sqs-sender-after-move", creates="a queue and a DLQ", seconds=90)
+def sender_after_move(account: AskedAccount) -> str:
+    """Does a message that SQS moved into a DLQ still say who sent it?"""
+    me = account.client("sts").get_caller_identity()["UserId"]
+    _, dead, _ = dead_lettered(account)
+    seen = receive(account, dead)["Attributes"].get("SenderId")
+    expect(seen == me, f"SenderId in the DLQ is {seen}, the sender was {me}")
+    return "SenderId in the DLQ is the first sender's"
+
+
+@check("sqs-deduplication-after-move", creates="two FIFO queues", seconds=90)
+def deduplication_after_move(account: AskedAccount) -> str:
+    """Does the move into a FIFO DLQ replace the deduplication id by the message's id?"""
+    _, dead, first = dead_lettered(account, fifo=True)
+    seen = receive(account, dead)["Attributes"].get("MessageDeduplicationId")
+    expect(seen == first, f"the deduplication id in the DLQ is {seen}, the message's id {first}")
+    return "replaced by the message's id"
 
 
 @check("sqs-move-task", creates="a queue, a DLQ and a move task", seconds=150)

@@ -7,10 +7,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tools.verify_aws.account import AskedAccount, code_of, expect, refused, taken
-from tools.verify_aws.check import Differs, check
+from tools.verify_aws.check import Differs, Unclear, check
 
 VALIDATION = "ValidationException"
 FAILED = "ConditionalCheckFailedException"
+DENIED = "AccessDeniedException"
 CANCELLED = "TransactionCanceledException"
 
 
@@ -190,17 +191,7 @@ def leading_keys(account: AskedAccount) -> str:
         "Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["ours#*"]}},
     }
     theirs = account.acting_as(account.role(None, [allowed]))("dynamodb")
-
-    def own() -> bool:
-        try:
-            theirs.put_item(TableName=table, Item=key("i", "ours#1"))
-        except ClientError as error:
-            if code_of(error) == "AccessDeniedException":
-                return False
-            raise
-        return True
-
-    account.until(own, 60, "the role writes into its own partition", every=3)
+    until_it_may(account, theirs.put_item, TableName=table, Item=key("i", "ours#1"))
     code = refused(
         theirs.put_item, "AccessDeniedException", TableName=table, Item=key("i", "theirs#1")
     )
@@ -211,3 +202,80 @@ def leading_keys(account: AskedAccount) -> str:
     except ClientError as error:
         scan = f"refused with {code_of(error)}"
     return f"another partition refused with {code}; a scan is {scan}"
+
+
+@check("iam-leading-keys-elsewhere", creates="a table with an index, and a role", seconds=150)
+def leading_keys_elsewhere(account: AskedAccount) -> str:
+    """Does that condition also see each key of a batch, and the partition of an index?"""
+    dynamodb, table = account.client("dynamodb"), account.table(index=True)
+    arn = dynamodb.describe_table(TableName=table)["Table"]["TableArn"]
+    allowed = {
+        "Effect": "Allow",
+        "Action": ["dynamodb:BatchGetItem", "dynamodb:Query"],
+        "Resource": [arn, f"{arn}/index/other"],
+        "Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["ours#*"]}},
+    }
+    theirs = account.acting_as(account.role(None, [allowed]))("dynamodb")
+
+    def keys(*partitions: str) -> dict[str, Any]:
+        return {table: {"Keys": [key("i", partition) for partition in partitions]}}
+
+    def of_index(partition: str) -> dict[str, Any]:
+        return {
+            "TableName": table,
+            "IndexName": "other",
+            "KeyConditionExpression": "other = :o",
+            "ExpressionAttributeValues": {":o": {"S": partition}},
+        }
+
+    until_it_may(account, theirs.batch_get_item, RequestItems=keys("ours#1", "ours#2"))
+    batch = refused(
+        theirs.batch_get_item, DENIED, RequestItems=keys("ours#1", "theirs#1", "ours#2")
+    )
+    taken(theirs.query, **of_index("ours#1"))
+    index = refused(theirs.query, DENIED, **of_index("theirs#1"))
+    return f"one foreign key of three refused with {batch}, a foreign index partition with {index}"
+
+
+@check("iam-attributes", creates="a table and a role", seconds=150)
+def attributes(account: AskedAccount) -> str:
+    """May a role read the attributes that its policy names, and neither others nor all?"""
+    dynamodb, table = account.client("dynamodb"), account.table()
+    arn = dynamodb.describe_table(TableName=table)["Table"]["TableArn"]
+    allowed = {
+        "Effect": "Allow",
+        "Action": ["dynamodb:BatchGetItem", "dynamodb:Query"],
+        "Resource": arn,
+        "Condition": {
+            "ForAllValues:StringEquals": {"dynamodb:Attributes": ["pk", "sk", "shown"]},
+            "StringEquals": {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"},
+        },
+    }
+    theirs = account.acting_as(account.role(None, [allowed]))("dynamodb")
+
+    def reads(*names: str) -> dict[str, Any]:
+        wanted = {"ProjectionExpression": ", ".join(names)} if names else {}
+        return {"RequestItems": {table: {"Keys": [key("i")], **wanted}}}
+
+    until_it_may(account, theirs.batch_get_item, **reads("pk", "shown"))
+    other = refused(theirs.batch_get_item, DENIED, **reads("shown", "kept"))
+    whole = refused(theirs.batch_get_item, DENIED, **reads())
+    return f"another attribute refused with {other}, a whole item with {whole}"
+
+
+def until_it_may(account: AskedAccount, call: Any, **arguments: Any) -> None:
+    """Wait until a new role's right has arrived."""
+
+    def may() -> bool:
+        try:
+            call(**arguments)
+        except ClientError as error:
+            if code_of(error) == DENIED:
+                return False
+            raise
+        return True
+
+    try:
+        account.until(may, 60, "the role may do what its policy allows", every=3)
+    except Unclear as late:
+        raise Differs("what the policy allows was refused for a minute") from late

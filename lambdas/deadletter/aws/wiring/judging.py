@@ -193,6 +193,8 @@ def watch_for(
     cloudwatch: Callable[[], CloudWatchClient] = brief_cloudwatch,
 ) -> Watch:
     """The watch of a pipeline, for all its minutes."""
+    import botocore
+
     from deadletter.aws.events import EventBus
     from deadletter.aws.functions import start_rescue
     from deadletter.aws.metrics import oldest_message
@@ -246,6 +248,7 @@ def watch_for(
         dedicated=tuple(resources.dedicated),
         parking=tuple(resources.parking),
         alarms=alarms_from_json(resources.watch),
+        botocore=botocore.__version__,
     )
     return Watch(
         WatchSetup(

@@ -1,4 +1,4 @@
-"""Writes docs/commands.md and docs/answers.schema.json: `python -m console.cli.reference`."""
+"""Writes docs/commands.md, words.md and answers.schema.json: `python -m tools.commands_page`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from ..operations.verbs import Planned
-from .main import COMMANDS, app
-from .output import SCHEMA
-from .policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
+from console.cli.glossary import TERMS
+from console.cli.main import COMMANDS, app
+from console.cli.output import SCHEMA
+from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
+from console.operations.verbs import Planned
 
-PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 ANSWERS = PAGE.parent / "answers.schema.json"
+WORDS = PAGE.parent / "words.md"
 
 # Columns of a help page: the smallest terminal in use.
 _WIDTH = 80
@@ -56,6 +58,10 @@ The app's policies are about the app alone: what follows takes permissions of yo
 |---|---|
 | `dlq init` | `sqs:ListQueues`, `sqs:GetQueueAttributes`, `cloudwatch:GetMetricData`; to add: \
 `lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration` |
+| `dlq doctor --account` | `lambda:GetAccountSettings`, `iam:GetAccountSummary`, \
+`iam:SimulatePrincipalPolicy`, `cloudwatch:DescribeAlarms`, `states:ListStateMachines`, \
+`ssm:GetParameters`; with a VPC or key of yours `ec2:DescribeSubnets`, `ec2:DescribeRouteTables`, \
+`ec2:DescribeVpcEndpoints`, `kms:DescribeKey`, `kms:GetKeyPolicy` |
 | `dlq rules test --file` | none |
 """
 
@@ -84,6 +90,14 @@ def page() -> str:
     ]
     tables = (_INTRODUCTION, "\n".join(rows), "\n", _WITHOUT_APP, "\n".join(queues), "\n")
     return "".join([*tables, _DOCTOR_READS])
+
+
+def words_page() -> str:
+    """docs/words.md: what each word means."""
+    head = (
+        "# The words\n\n`dlq help words` prints this list: `console/cli/glossary.py` holds it.\n\n"
+    )
+    return head + "".join(f"- **{term}**: {says}\n" for term, says in TERMS.items())
 
 
 def _row(words: str, says: str, policies: Sequence[str]) -> str:
@@ -204,3 +218,4 @@ _DEEPEST = 4
 if __name__ == "__main__":
     PAGE.write_text(page())
     ANSWERS.write_text(answers_text())
+    WORDS.write_text(words_page())
