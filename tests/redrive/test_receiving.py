@@ -128,6 +128,12 @@ def test_a_hand_with_the_rest_of_what_was_expected_is_not_filled_any_more() -> N
     assert shelf.asked == [(10, 1), (10, 0), (10, 0)]
 
 
+def test_a_queue_that_gives_more_than_was_expected_is_received_from_while_calls_are_full() -> None:
+    shelf = Shelf(MANY)
+    shelf.run.expect(10)
+    assert len(shelf.fill(50)) == 50
+
+
 def test_a_queue_that_runs_empty_gets_one_call_at_a_time() -> None:
     """Several calls in vain do not wait for letters, and so prove nothing; for all workers."""
     shelf = Shelf(70)

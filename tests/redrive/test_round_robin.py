@@ -13,7 +13,7 @@ from deadletter.redrive.round_robin import (
     NO_TURN,
     QUEUE,
     LastTurn,
-    after_run,
+    after_tour,
     in_turn,
     kind_of,
     letters_a_turn,
@@ -98,7 +98,7 @@ def test_lanes_that_no_run_had_time_to_look_into_come_next_when_the_others_were_
 ) -> None:
     last = LastTurn(DUE, "circuit:b")
     due = ["circuit:a", "circuit:b", DUE]
-    assert after_run(last, served=served, due=due, looked_upto=upto) == LastTurn(DUE, lane)
+    assert after_tour(last, served=served, due=due, looked_upto=upto) == LastTurn(DUE, lane)
 
 
 def test_the_kinds_take_turns_delays_then_other_lanes_then_the_queue() -> None:
@@ -113,8 +113,8 @@ def test_the_kinds_take_turns_delays_then_other_lanes_then_the_queue() -> None:
 def test_the_lane_of_delays_keeps_no_other_lane_waiting() -> None:
     """It always has its turn: that it had none does not hold the tour of the others back."""
     last = LastTurn(lane="a")
-    assert after_run(last, served=[], due=[DUE], looked_upto="circuit:z").lane == "circuit:z"
-    assert after_run(last, served=[], due=[], looked_upto=QUEUE).lane == "a"
+    assert after_tour(last, served=[], due=[DUE], looked_upto="circuit:z").lane == "circuit:z"
+    assert after_tour(last, served=[], due=[], looked_upto=QUEUE).lane == "a"
 
 
 def test_lanes_are_in_turn_after_the_last_one() -> None:

@@ -12,7 +12,7 @@ from deadletter.contract import HOUR, JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_
 from deadletter.pace.lane import forget_savings
 from deadletter.redrive.lane_review import REVIEWED_LANES, review_lanes
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.round_robin import NO_TURN, LastTurn, after_run, in_turn
+from deadletter.redrive.round_robin import NO_TURN, LastTurn, after_tour, in_turn
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,
     FOREVER,
@@ -55,7 +55,7 @@ class Openings:
     def after(self, last: LastTurn, served: Collection[str] = ()) -> LastTurn:
         """Where the next run begins after one that gave turns to these lanes."""
         due = {shard.lane for shard in self.shards}
-        return after_run(last, served=served, due=due, looked_upto=self.looked_upto)
+        return after_tour(last, served=served, due=due, looked_upto=self.looked_upto)
 
 
 CLOSED = Openings(())

@@ -58,7 +58,7 @@ def in_turn(last: LastTurn, lanes: Collection[str]) -> list[str]:
     return sorted(lanes, key=lambda lane: (lane <= last.lane, lane))
 
 
-def after_run(
+def after_tour(
     last: LastTurn, *, served: Collection[str], due: Collection[str], looked_upto: str | None
 ) -> LastTurn:
     """Where the next run begins, after one that gave turns to the lanes `served` of those `due`.
