@@ -10,8 +10,8 @@ from itertools import islice
 from deadletter.message.queue import MAX_BATCH, Queue, ReceivedLetter, TooManyInFlight
 from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.report import Tally
-from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
-from deadletter.redrive.run_limits import RunLimits
+from deadletter.redrive.router_client import request_bytes
+from deadletter.redrive.run_limits import MAX_REQUEST, RunLimits
 
 
 class LettersInHand:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from deadletter.message.queue import MAX_BATCH, Depth, Queue
 from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.journal import MAX_PLANS
-from deadletter.redrive.router_client import MAX_REQUEST
 
 LOCK_PAST_DEADLINE = 60
 """Seconds a letter stays locked after the run that received it must have ended."""
@@ -45,6 +44,9 @@ ENOUGH_EMPTY_POLLS = 2
 MOST_RECEIVES = 5
 """Receives of a worker at the same time: twice as many fill a chunk, and when a queue runs empty
 those of all workers may be for nothing."""
+
+MAX_REQUEST = 4_500_000
+"""Bytes of one router request: Lambda refuses more than 6 MB, and one letter always fits."""
 
 MOST_BYTES = 4 * MAX_REQUEST
 """Bytes of the letters of all chunks under way: each is in memory several times, as it came, in a
