@@ -329,7 +329,7 @@ class _Asked:
         self._seen: set[str] = set()
 
     def see(self, found: FoundLetter) -> None:
-        from deadletter.redrive.router_client import MAX_REQUEST
+        from deadletter.redrive.run_limits import MAX_REQUEST
         from deadletter.routing.router import Question
         from deadletter.routing.wire import question_to_json
 

@@ -27,7 +27,6 @@ from deadletter.message.stamp import Stamp
 from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.lane import LanePaid
 from deadletter.pace.run import RunPaid, rate_of
-from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.journal import (
     MAX_STANDING_PLANS,
     ClaimLost,
@@ -39,6 +38,7 @@ from deadletter.redrive.journal import (
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
+from deadletter.redrive.round_robin import LastTurn
 from deadletter.redrive.source_memory import NO_DRAIN, UNKNOWN, Drain, SourceMemory
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,
@@ -644,7 +644,7 @@ def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
         emptied_at=90.5, oldest=91.123, looks=3, looked_at=95, ended_at=99, ended_well_at=98,
         stopped="the source is empty", trouble="denied", fruitless=2, fruitless_at=97,
         troubles={"Undecided": 96.5},
-        shares=Shares("lanes", "circuit:a", {"due": -3, "queue": 7}, {"circuit:a": 40}),
+        last_turn=LastTurn("lanes", "circuit:a"),
         auto_rate=AutoRate(
             112.5, Direction.FALLEN, "failures 7%", changed_at=90, looked_at=98, waiting=12,
             level=3.25, limit=225, limit_at=90,

@@ -16,7 +16,8 @@ from deadletter.message.letter import Letter, to_json
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive import receiving
 from deadletter.redrive.receiving import LettersInHand
-from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
+from deadletter.redrive.router_client import request_bytes
+from deadletter.redrive.run_limits import MAX_REQUEST
 from deadletter.routing.wire import answer_event
 from deadletter.testing.clock import START
 from deadletter.testing.fakes import MemoryLambda

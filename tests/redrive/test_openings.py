@@ -13,10 +13,10 @@ from deadletter.aws.wiring.moving import redriver_for
 from deadletter.contract import PARKED_LANE, dedicated_lane, parking_source, run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
-from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.redrive.openings import LOOK_AGAIN, QUIET_LANE, SETTLED, Openings, open_shards
 from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
+from deadletter.redrive.round_robin import NO_TURN, LastTurn
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,
     FOREVER,
@@ -195,11 +195,11 @@ class Releases:
 
 
 def openings_of(
-    room: Room, clock: Clock, router: Releases | None = None, shares: Shares = NO_SHARES
+    room: Room, clock: Clock, router: Releases | None = None, last: LastTurn = NO_TURN
 ) -> Openings:
     given: Any = {"room": room, "router": router or Releases(), "clock": clock}
     setup = replace(setup_of(Stage()), in_parallel=in_turn, **given)
-    return open_shards(setup, shares=shares)
+    return open_shards(setup, last=last)
 
 
 def lanes(*names: str, touched: float = 1_000.0) -> list[Lane]:
@@ -211,7 +211,7 @@ def test_each_of_the_eight_shards_is_looked_into_and_those_with_letters_open() -
     room = Room(lanes(DUE), clock)
     found = openings_of(room, clock)
     assert room.looked == [(DUE, shard) for shard in range(8)]
-    assert found == Openings([OpenShard(DUE, 3, 1_000.0)], frozenset({DUE}))
+    assert found == Openings([OpenShard(DUE, 3, 1_000.0)])
 
 
 def test_a_lane_opens_for_good_when_it_is_releasable_and_until_now_otherwise() -> None:
@@ -253,13 +253,12 @@ def test_ten_seconds_of_a_run_go_into_looking(
     found = openings_of(room, clock)
     assert list(dict.fromkeys(lane for lane, _ in room.looked)) == looked
     assert found.looked_upto == upto
-    assert found.lanes == {"circuit:a", "circuit:b", "circuit:c", DUE}
 
 
 def test_lanes_are_looked_into_from_the_one_whose_turn_it_is() -> None:
     clock = Clock(1_000.0)
     room = Room(lanes("circuit:a", "circuit:b", DUE, "circuit:c"), clock)
-    found = openings_of(room, clock, shares=Shares(lane="circuit:a"))
+    found = openings_of(room, clock, last=LastTurn(lane="circuit:a"))
     expected = [DUE, "circuit:b", "circuit:c", "circuit:a"]
     assert [shard.lane for shard in found.shards] == expected
 
@@ -285,15 +284,12 @@ def test_a_lane_that_was_empty_for_a_day_is_not_looked_into_any_more(
     assert room.retired == ([lane] if retired else [])
 
 
-def test_the_next_run_goes_on_where_there_was_no_time_and_forgets_lanes_that_are_gone() -> None:
-    shares = Shares(lane="circuit:a", claims={"circuit:b": 5, "circuit:gone": 7})
-    found = Openings(
-        [OpenShard("circuit:b", 0, 1.0)], frozenset({"circuit:b", "circuit:z"}), "circuit:b"
-    )
+def test_the_next_run_goes_on_where_there_was_no_time() -> None:
+    last = LastTurn(lane="circuit:a")
+    found = Openings([OpenShard("circuit:b", 0, 1.0)], "circuit:b")
     # A lane that is due and had no turn comes first.
-    assert found.next_shares(shares).lane == "circuit:a"
-    after = found.next_shares(shares, {"circuit:b"})
-    assert (after.lane, after.claims) == ("circuit:b", {"circuit:b": 5})
+    assert found.after(last).lane == "circuit:a"
+    assert found.after(last, {"circuit:b"}).lane == "circuit:b"
 
 
 def test_a_room_without_lanes_was_looked_into_to_its_end() -> None:

@@ -14,13 +14,12 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Depth, ReceivedLetter, TooManyInFlight
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
-from deadletter.redrive.concurrency import WINDOW, ChunksInFlight
 from deadletter.redrive.draining import Draining
 from deadletter.redrive.journal import ROOM, Intent, Plan, key_of
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import MAIN, Order
-from deadletter.redrive.queue_source import MOST_BYTES, QueueSource
+from deadletter.redrive.queue_source import QueueSource
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import Wait
@@ -203,6 +202,7 @@ def test_a_turn_takes_as_many_letters_as_it_is_given() -> None:
 
 def test_a_queue_is_empty_after_two_empty_polls_in_a_row() -> None:
     bench = Bench(polls=[[], [received("x")], [], [], [], [received("y")]])
+    bench.run.expect(10)
     bench.worker.take_turn(100)
     assert bench.worker.is_done
     # The poll that fills up the chunk of x is no poll for a chunk.
@@ -406,27 +406,18 @@ def test_a_chunk_without_a_letter_to_judge_asks_for_no_waits() -> None:
     assert bench.waits_asked == []
 
 
-def under_way_after(turns: int, body: str = "{}", most: int = 8) -> int:
-    """The chunks that may be under way at once after so many full ones of such letters."""
-    letters = [in_queue(letter(body, f"m{at}")) for at in range(100 * turns)]
-    bench = Bench(tokens=500.0)
-    bench.run.chunks = ChunksInFlight(4, most)
-    bench.polls = [letters[at : at + 10] for at in range(0, len(letters), 10)]
-    for _ in range(turns):
-        bench.run.give_back(100)
-        bench.worker.take_turn(100)
-    return bench.run.chunks.chunks
+def test_the_size_of_a_chunk_is_known_to_the_other_workers() -> None:
+    bench = Bench(polls=[[in_queue(letter("x" * 1_000, f"m{at}")) for at in range(10)]])
+    bench.worker.take_turn(10)
+    assert 10_000 < bench.run._chunk_bytes < 15_000
+    assert bench.run._under_way == 0
 
 
-def test_full_chunks_after_the_first_say_how_many_may_be_under_way() -> None:
-    assert under_way_after(WINDOW) == 4
-    assert under_way_after(WINDOW + 1) == 8
-
-
-def test_letters_too_large_for_more_chunks_get_no_more() -> None:
-    of_a_chunk = MOST_BYTES // 8 // 100
-    assert under_way_after(WINDOW + 1, "x" * (of_a_chunk - 1000)) == 8
-    assert under_way_after(WINDOW + 1, "x" * (of_a_chunk + 1000)) == 4
+def test_a_chunk_is_under_way_until_its_letters_have_moved() -> None:
+    bench = Bench(polls=[many(1)])
+    with bench.source.take(1):
+        assert bench.run._under_way == 1
+    assert bench.run._under_way == 0
 
 
 def turn_of(bench: Bench, *letters: str) -> None:

@@ -9,8 +9,7 @@ import pytest
 from deadletter.message.queue import Depth, QueueUnavailable
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
-from deadletter.redrive.concurrency import ChunksInFlight
-from deadletter.redrive.run_limits import WIND_DOWN, RunLimits, RunStopped
+from deadletter.redrive.run_limits import MOST_BYTES, WIND_DOWN, RunLimits, RunStopped
 from deadletter.testing.clock import Clock
 from tests.each_row import each_row
 
@@ -288,7 +287,7 @@ def test_an_empty_poll_and_one_under_way_are_enough() -> None:
 
 
 def test_the_letters_that_are_expected_say_what_is_worth_doing_at_once() -> None:
-    run = limits(Clock(), Backlog(), chunks=ChunksInFlight(4, 16))
+    run = limits(Clock(), Backlog(), workers=4)
     assert (run.receives_worth, run.chunks_worth) == (5, 4), "not known is enough"
     run.expect(250)
     assert (run.receives_worth, run.chunks_worth) == (5, 3)
@@ -296,16 +295,62 @@ def test_the_letters_that_are_expected_say_what_is_worth_doing_at_once() -> None
     assert (run.receives_worth, run.chunks_worth) == (2, 1)
     run.note_not_received(15)
     assert run.receives_worth == 4
+    run.note_in_vain()
+    assert (run.receives_worth, run.chunks_worth) == (1, 1)
     run.note_asked(100)
     assert (run.receives_worth, run.chunks_worth) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    ("letters", "tokens", "enough"), [(800, 100, True), (799, 100, False), (800, 99, False)]
-)
-def test_more_chunks_need_letters_and_pace_for_twice_as_many(
-    letters: int, tokens: float, enough: bool
-) -> None:
-    run = limits(Clock(), Backlog(), burst=500.0, tokens=tokens, chunks=ChunksInFlight(4, 16))
-    run.expect(letters)
-    assert run.has_enough_for_more == enough
+def test_large_chunks_wait_for_memory_before_they_are_received() -> None:
+    clock = Clock()
+    run = limits(clock, Backlog(), workers=8)
+    with run.chunk(), run.chunk(), run.chunk():
+        # So many began before the size of one was known.
+        run.note_chunk_bytes(MOST_BYTES // 2)
+        with pytest.raises(RunStopped, match="the deadline is near"), run.chunk():
+            pytest.fail("there is no memory for it")
+    clock.advance(-60)
+    with run.chunk(), run.chunk():
+        assert not run._begins_chunk()
+
+
+def test_eight_chunks_begin_before_the_size_of_one_is_known() -> None:
+    run = limits(Clock(), Backlog(), workers=16)
+    assert [run._begins_chunk() for _ in range(9)] == [True] * 8 + [False]
+    run.note_chunk_bytes(MOST_BYTES // 10)
+    run.note_chunk_bytes(1_000)
+    # The largest counts.
+    assert [run._begins_chunk() for _ in range(3)] == [True, True, False]
+
+
+def test_a_chunk_that_fails_leaves_its_memory_to_others() -> None:
+    run = limits(Clock(), Backlog())
+    with pytest.raises(QueueUnavailable), run.chunk():
+        raise QueueUnavailable("denied")
+    assert run._under_way == 0
+
+
+def test_a_chunk_begins_as_soon_as_another_one_is_done() -> None:
+    clock = Clock()
+    run = limits(clock, Backlog(), workers=8)
+    run.note_chunk_bytes(MOST_BYTES)
+    first = run.chunk()
+    first.__enter__()
+
+    def wait(seconds: float) -> None:
+        clock.advance(seconds)
+        first.__exit__(None, None, None)
+
+    run._wait = wait
+    began = clock()
+    with run.chunk():
+        assert clock() - began == pytest.approx(0.05)
+
+
+def test_one_chunk_may_begin_however_large_they_are() -> None:
+    run = limits(Clock(), Backlog())
+    run.note_chunk_bytes(MOST_BYTES + 1)
+    with run.chunk():
+        assert not run._begins_chunk()
+    with run.chunk():
+        pass

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from deadletter.pace.auto_rate import AutoRate
-from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.journal import GRACE
+from deadletter.redrive.round_robin import LastTurn
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
 from deadletter.redrive.source_memory import (
     BRIEF_FOR,
@@ -150,11 +150,13 @@ def test_a_run_that_names_no_trouble_leaves_the_known_one() -> None:
     assert after_run(before, other).trouble == "throttled"
 
 
-def test_a_run_that_gave_no_turns_leaves_the_shares_as_they_are() -> None:
-    before = SourceMemory(shares=Shares("due", "circuit:a"))
-    assert after_run(before, RunEnd(ended=70, stopped="x")).shares == Shares("due", "circuit:a")
-    moved = Shares("queue", "circuit:b")
-    assert after_run(before, RunEnd(ended=70, stopped="x", shares=moved)).shares == moved
+def test_a_run_that_gave_no_turns_leaves_the_last_one_as_it_is() -> None:
+    before = SourceMemory(last_turn=LastTurn("due", "circuit:a"))
+    assert after_run(before, RunEnd(ended=70, stopped="x")).last_turn == LastTurn(
+        "due", "circuit:a"
+    )
+    moved = LastTurn("queue", "circuit:b")
+    assert after_run(before, RunEnd(ended=70, stopped="x", last_turn=moved)).last_turn == moved
 
 
 def test_a_rescue_remembers_letters_that_need_a_person_and_no_end_of_a_run() -> None:
@@ -170,7 +172,7 @@ def test_a_rescue_remembers_letters_that_need_a_person_and_no_end_of_a_run() -> 
         pass_began=85.0,
         emptied=True,
         troubles=["Unsendable"],
-        shares=Shares("due"),
+        last_turn=LastTurn("due"),
     )
     assert after_rescue(before, end) == SourceMemory(
         emptied_at=85.0,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deadletter.aws.wiring.world import in_threads
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPaid
-from deadletter.redrive.concurrency import WINDOW, ChunksInFlight
-from deadletter.redrive.fair_shares import NO_SHARES, QUEUE
-from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Tally
+from deadletter.redrive.round_robin import NO_TURN, QUEUE, LastTurn
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.turns import Turns
 from deadletter.redrive.waiting_room import RoomUnavailable
@@ -22,7 +20,6 @@ from deadletter.signals.figures import Count
 from tests.simulation.stage import Stage
 
 LETTERS = 10
-MANY = 10 * MAX_PLANS
 
 
 @dataclass
@@ -63,7 +60,7 @@ def limits() -> RunLimits:
 
 
 def turns_of(workers: Mapping[str, Sequence[Pile]], run: RunLimits, tally: Tally) -> Turns:
-    return Turns(shares=NO_SHARES, letters=LETTERS, workers=workers, run=run, tally=tally)
+    return Turns(last=NO_TURN, letters=LETTERS, workers=workers, run=run, tally=tally)
 
 
 def test_the_sources_take_turns_and_a_lane_uses_its_turn_in_all_its_shards() -> None:
@@ -112,14 +109,14 @@ def test_a_room_that_the_queue_needs_ends_the_run() -> None:
     assert log == ["queue"]
 
 
-def test_the_end_of_a_run_is_the_end_of_all_turns_and_its_lane_keeps_its_claim() -> None:
+def test_the_end_of_a_run_is_the_end_of_all_turns() -> None:
     log: list[str] = []
     run = limits()
     workers = {"circuit:a": [Pile("a", 30, log, error=RunStopped("the deadline is near"))]}
     turns = turns_of({QUEUE: [], **workers}, run, Tally())
     turns.work()
     assert (run.stopped, log) == ("the deadline is near", ["a"])
-    assert turns.shares.claims == {"circuit:a": LETTERS}
+    assert turns.last == LastTurn("lanes", "circuit:a")
 
 
 def test_what_a_worker_took_in_earlier_turns_does_not_shorten_this_one() -> None:
@@ -130,76 +127,31 @@ def test_what_a_worker_took_in_earlier_turns_does_not_shorten_this_one() -> None
     assert log == ["due0", "due1", "queue", "due1", "queue"]
 
 
-class Crew:
-    """A queue whose run has more chunks under way once they are worth it."""
-
-    def __init__(self, letters: int, first: int = 1) -> None:
-        self.log: list[str] = []
-        self.run = limits()
-        self.run.chunks = ChunksInFlight(first, 4 * first)
-        self.run.expect(letters)
-        self.workers = [Pile(f"w{at}", letters, self.log) for at in range(first)]
-        self.started: list[int] = []
-        self.turns_of_each: list[int] = []
-        self.as_threads_start: Callable[[], None] = lambda: None
-        self.turns = Turns(
-            shares=NO_SHARES,
-            letters=LETTERS,
-            workers={QUEUE: self.workers},
-            run=self.run,
-            tally=Tally(),
-            in_parallel=self.one_after_the_other,
-            new_worker=self.new_worker,
-        )
-
-    def new_worker(self) -> Pile:
-        self.workers.append(Pile(f"w{len(self.workers)}", 2 * LETTERS, self.log))
-        return self.workers[-1]
-
-    def one_after_the_other(self, calls: Sequence[Callable[[], None]]) -> list[None]:
-        self.started.append(len(calls))
-        self.as_threads_start()
-        for call in calls:
-            before = len(self.log)
-            call()
-            self.turns_of_each.append(len(self.log) - before)
-        return []
-
-    def grow(self) -> None:
-        """Have the chunks of the run measured as worth twice as many."""
-        for _ in range(WINDOW):
-            self.run.chunks.note(1.0, of=self.run.chunks.chunks, may_grow=True)
+def test_lanes_with_few_letters_have_a_turn_together() -> None:
+    """Else a thousand circuits with a letter each would wait for a thousand turns of the queue."""
+    log: list[str] = []
+    lanes = {f"circuit:{name}": [Pile(name, 3, log)] for name in "abcdef"}
+    turns = turns_of({QUEUE: [Pile("queue", 20, log)], **lanes}, limits(), Tally())
+    turns.work()
+    assert log == [*"abcd", "queue", *"efd", "queue"]
+    assert turns.served == {QUEUE, *lanes}
 
 
-def test_a_thread_starts_another_with_a_worker_of_its_own_when_more_chunks_are_worth_it() -> None:
-    crew = Crew(MANY)
-    crew.grow()
-    crew.turns.work()
-    assert crew.started == [2]
-    assert len(crew.workers) == 2
-    assert {"w0", "w1"} == set(crew.log)
-    assert all(worker.is_done for worker in crew.workers)
+def test_a_turn_of_the_queue_or_of_delays_goes_on_in_no_lane() -> None:
+    log: list[str] = []
+    workers = {
+        QUEUE: [Pile("queue", 3, log)],
+        DUE: [Pile("due", 3, log)],
+        "circuit:a": [Pile("a", 30, log)],
+    }
+    turns_of(workers, limits(), Tally()).work()
+    assert log == ["due", "a", "queue", "a", "a"]
 
 
-def test_letters_that_fill_no_more_chunks_get_no_more_threads() -> None:
-    crew = Crew(MAX_PLANS)
-    crew.grow()
-    crew.turns.work()
-    assert (crew.started, len(crew.workers)) == ([], 1)
-
-
-def test_a_thread_too_many_leaves_and_its_worker_stays_in_turn() -> None:
-    crew = Crew(MANY)
-    crew.grow()
-    crew.as_threads_start = crew.run.chunks.fall_back
-    crew.turns.work()
-    assert crew.turns_of_each == [0, 101], "the first of the two left"
-    assert all(worker.is_done for worker in crew.workers)
-
-
-def test_no_thread_is_started_in_a_run_that_has_ended() -> None:
-    crew = Crew(MANY)
-    crew.grow()
-    crew.workers[0].error = RunStopped("over")
-    crew.turns.work()
-    assert crew.started == []
+def test_a_lane_that_rests_takes_part_in_no_turn() -> None:
+    log: list[str] = []
+    run = limits()
+    resting = Pile("b", 3, log, rests_until=run.clock() + 1)
+    turns_of({"circuit:a": [Pile("a", 3, log)], "rule:b": [resting]}, run, Tally()).work()
+    assert log == ["a", "b"]
+    assert run.clock() >= resting.rests_until

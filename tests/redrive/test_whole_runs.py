@@ -220,6 +220,29 @@ def unseen(stage: Stage) -> Any:
     return Other(stage.redriver()._setup.dlq, depth=lambda: Depth(0, 0, 0))
 
 
+def polls_of(stage: Stage, queue: Any, **asked: bool) -> list[int]:
+    """The seconds that each poll of a run over this queue waits."""
+    waits: list[int] = []
+
+    def receive(most: int, lock_seconds: int, wait_seconds: int) -> Any:
+        waits.append(wait_seconds)
+        return queue.receive(most, lock_seconds, wait_seconds)
+
+    run(stage, dlq=Other(queue, receive=receive), **asked)
+    return waits
+
+
+def test_an_end_that_the_depth_did_not_foretell_is_waited_for(stage: Stage) -> None:
+    dead(stage, 3)
+    assert polls_of(stage, unseen(stage)) == [1, 0, 1, 1]
+    assert len(stage.bodies(stage.main)) == 3
+
+
+def test_a_look_at_few_letters_is_one_poll(stage: Stage) -> None:
+    dead(stage, 3)
+    assert polls_of(stage, stage.redriver()._setup.dlq, dry_run=True) == [1]
+
+
 def test_a_letter_that_the_depth_misses_is_moved_all_the_same(stage: Stage) -> None:
     dead(stage, 1)
     report = run(stage, dlq=unseen(stage))

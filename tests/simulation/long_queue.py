@@ -15,9 +15,10 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.redrive import concurrency, fair_shares, queue_source, run_limits
+from deadletter.redrive import queue_source, round_robin, run_limits
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.receiving import ChunkReceiver
+from deadletter.redrive.run_limits import RunLimits
 from deadletter.redrive.sending import UnfilledBatches
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline
@@ -27,7 +28,7 @@ from tests.simulation.simulator import NO_WAIT, SEND_TO_DELETE, Shape, number_in
 from tests.simulation.witness import uid_of
 
 STEADY = (0.008, 0.012)
-"""Seconds of a call, and how many more at most. Steady calls are made more at once."""
+"""Seconds of a call, and how many more at most."""
 
 ENOUGH_RATE = 1_000.0
 """Letters a second: the pace is no limit."""
@@ -35,7 +36,7 @@ ENOUGH_RATE = 1_000.0
 SEVERAL_RECEIVES = "waves of several receives"
 CHUNKS_AT_ONCE = "chunks moved beside another one"
 CARRIED = "letters that waited for the next chunk"
-MORE_CHUNKS = "chunks beside those of the first workers"
+SHORT_OF_MEMORY = "chunks that waited for memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,15 @@ class LongShape(Shape):
     """What a schedule with a long queue is made of.
 
     `letters` die of each of the `kinds`, in turn, and of FIFO `groups`. A chunk has up to `chunk`
-    letters. A drain has so many `shards`, in FIFO one.
+    letters, and all those under way so many bytes of `memory`. A drain has so many `shards`, in
+    FIFO one.
     """
 
     letters: int = 200
     groups: int = 20
     chunk: int = 30
     shards: int = 1
+    memory: int = run_limits.MOST_BYTES
 
 
 class LongQueueSimulation(ShardsSimulation):
@@ -69,10 +72,9 @@ class LongQueueSimulation(ShardsSimulation):
         with (
             patch.object(queue_source, "MAX_PLANS", self._long.chunk),
             patch.object(run_limits, "MAX_PLANS", self._long.chunk),
-            # A run looks after each chunk whether more of them at once are faster.
-            patch.object(concurrency, "WINDOW", 1),
-            # And takes a turn as often.
-            patch.object(fair_shares, "LARGEST_TURN", self._long.chunk),
+            patch.object(run_limits, "MOST_BYTES", self._long.memory),
+            # A turn is a chunk.
+            patch.object(round_robin, "LARGEST_TURN", self._long.chunk),
             self._watched(),
         ):
             return super().run()
@@ -123,7 +125,7 @@ class LongQueueSimulation(ShardsSimulation):
     def _watched(self) -> Iterator[None]:
         """Counts what a schedule with a short queue has none of."""
         receive, move = ChunkReceiver._receive, Mover.move
-        take = UnfilledBatches.take
+        take, begins_chunk = UnfilledBatches.take, RunLimits._begins_chunk
         moving: Counter[int] = Counter()
 
         def receiving(receiver: Any, in_hand: Any, sizes: Sequence[int], **options: Any) -> Any:
@@ -133,7 +135,6 @@ class LongQueueSimulation(ShardsSimulation):
         def moved(mover: Any, *rest: Any, **options: Any) -> Any:
             moving[id(mover)] += 1
             self.seen[CHUNKS_AT_ONCE] += moving[id(mover)] > 1
-            self.seen[MORE_CHUNKS] += moving[id(mover)] > self._long.workers
             try:
                 return move(mover, *rest, **options)
             finally:
@@ -144,7 +145,13 @@ class LongQueueSimulation(ShardsSimulation):
             self.seen[CARRIED] += len(unfilled)
             return going
 
+        def beginning(run: RunLimits) -> bool:
+            begins = begins_chunk(run)
+            self.seen[SHORT_OF_MEMORY] += not begins
+            return begins
+
         with (
+            patch.object(RunLimits, "_begins_chunk", beginning),
             patch.object(UnfilledBatches, "take", taking),
             patch.object(ChunkReceiver, "_receive", receiving),
             patch.object(Mover, "move", moved),
@@ -216,6 +223,7 @@ def long_shape(seed: int) -> LongShape:
         operator=random.random() < 0.3,
         workers=random.choice((1, 2, 4)),
         stale=random.random() < 0.3,
+        memory=random.choice((run_limits.MOST_BYTES, run_limits.MOST_BYTES, 10_000)),
     )
 
 

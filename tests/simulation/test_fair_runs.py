@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,11 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive import openings
 from deadletter.redrive.order import Order
+from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.decision import DUE, Hold
 from deadletter.signals.figures import Count
-from tests.simulation.stage import Stage, ids_from, prompt_policy
+from tests.simulation.stage import Stage, ids_from, in_turn, prompt_policy
 
 MINUTE = 60.0
 
@@ -134,5 +136,25 @@ def test_where_a_run_was_cut_the_next_one_goes_on(stage: Stage) -> None:
     assert sent(stage)["dlq"] >= 40
     assert left[circuit_lane("a")] < 45
     assert left[circuit_lane("b")] < 45
-    claims = stage.redriver()._setup.lease.read().shares.claims
-    assert set(claims) <= {circuit_lane("a"), circuit_lane("b")}
+
+
+@pytest.mark.parametrize(
+    ("letters", "lane", "threads"), [(250, 0, 3), (5_000, 0, 16), (0, 9, 7), (250, 9, 9)]
+)
+def test_a_run_has_a_thread_for_each_chunk_and_each_shard(
+    stage: Stage, letters: int, lane: int, threads: int
+) -> None:
+    """Nine letters lie in six shards of their lane."""
+    stage.pipeline = replace(stage.pipeline, workers=16)
+    waiting(stage, DUE, lane)
+    for _ in range(letters):
+        stage.put(url=stage.dlq)
+    crews: list[int] = []
+
+    def counting(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        crews.append(sum(getattr(call, "__name__", "") == "work" for call in calls))
+        return in_turn(calls)
+
+    redriver = Redriver(replace(stage.redriver()._setup, in_parallel=counting))
+    redriver.run(stage.clock() + 55)
+    assert max(crews) == threads

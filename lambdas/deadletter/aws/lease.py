@@ -14,9 +14,9 @@ from deadletter.aws.table import SORT, Key, above, absent, at_most, equals, is_n
 from deadletter.contract import HOUR, WATCH_ROW, Partition
 from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.run import RunPaid, rate_of
-from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
+from deadletter.redrive.round_robin import NO_TURN, LastTurn
 from deadletter.redrive.source_memory import NO_DRAIN, PAST, UNKNOWN, Drain, SourceMemory
 from deadletter.redrive.waiting_room import END_OF_TIME
 
@@ -184,7 +184,7 @@ def _key(pipeline: str, home: str) -> Key:
 
 def _stored(value: object) -> object:
     """A field of the memory as DynamoDB takes it; None is stored as such."""
-    if isinstance(value, Shares | AutoRate | Drain):
+    if isinstance(value, LastTurn | AutoRate | Drain):
         value = asdict(value)
     if isinstance(value, Mapping):
         return {name: _stored(part) for name, part in value.items()}
@@ -209,7 +209,7 @@ def memory_of(item: Mapping[str, Any]) -> SourceMemory:
         fruitless_at=_number(item, "fruitless_at"),
         troubles=_times(item.get("troubles")),
         bad_rows=_times(item.get("bad_rows")),
-        shares=_shares(item.get("shares")),
+        last_turn=_last_turn(item.get("last_turn")),
         auto_rate=_auto_rate(item.get("auto_rate")),
         drain=_drain(item.get("drain")),
         wanted_until=_number(item, "wanted_until") or 0.0,
@@ -227,16 +227,11 @@ def _drain(value: object) -> Drain:
     return Drain(_text(value, "id"), int(of), until, rate, burst) if is_drain else NO_DRAIN
 
 
-def _shares(value: object) -> Shares:
-    """The shares in a lease's item; what is malformed counts as never written."""
+def _last_turn(value: object) -> LastTurn:
+    """The last turn in a lease's item; what is malformed counts as never written."""
     if not isinstance(value, dict):
-        return NO_SHARES
-    return Shares(
-        kind=_text(value, "kind") or NO_SHARES.kind,
-        lane=_text(value, "lane"),
-        credits=_letters(value.get("credits")),
-        claims=_letters(value.get("claims")),
-    )
+        return NO_TURN
+    return LastTurn(_text(value, "kind") or NO_TURN.kind, _text(value, "lane"))
 
 
 def _auto_rate(value: object) -> AutoRate | None:
@@ -263,12 +258,6 @@ def _auto_rate(value: object) -> AutoRate | None:
 def _step(value: float | None) -> int | None:
     """The next of the first runs; one that is malformed is begun with again."""
     return int(value) if value is not None and 0 <= value <= PAST else None
-
-
-def _letters(value: Any) -> Mapping[str, int]:
-    """Numbers of letters by name; a malformed one is left out."""
-    named = value if isinstance(value, dict) else {}
-    return {name: int(n) for name in named if (n := _number(named, name)) is not None}
 
 
 def _times(value: object) -> Mapping[str, float]:

@@ -10,9 +10,9 @@ from functools import partial
 
 from deadletter.contract import HOUR, JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_lane, delay_lane
 from deadletter.pace.lane import forget_savings
-from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
 from deadletter.redrive.lane_review import REVIEWED_LANES, review_lanes
 from deadletter.redrive.redriver_setup import RedriverSetup
+from deadletter.redrive.round_robin import NO_TURN, LastTurn, after_tour, in_turn
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,
     FOREVER,
@@ -46,27 +46,24 @@ class Openings:
     """What a run has found in the waiting room.
 
     shards      the shards with letters that may leave now
-    lanes       the names of all lanes that the run may open
     looked_upto  the last lane looked into, if there was no time for all of them
     """
 
     shards: Sequence[OpenShard]
-    lanes: frozenset[str]
     looked_upto: str | None = None
 
-    def next_shares(self, shares: Shares, served: Collection[str] = ()) -> Shares:
+    def after(self, last: LastTurn, served: Collection[str] = ()) -> LastTurn:
         """Where the next run begins after one that gave turns to these lanes."""
         due = {shard.lane for shard in self.shards}
-        after = after_turns(shares, served=served, due=due, looked_upto=self.looked_upto)
-        return without_lost(after, self.lanes)
+        return after_tour(last, served=served, due=due, looked_upto=self.looked_upto)
 
 
-CLOSED = Openings((), frozenset())
+CLOSED = Openings(())
 """The waiting room of a run that takes no letter out of it."""
 
 
 def open_shards(
-    setup: RedriverSetup, deadline: float = math.inf, shares: Shares = NO_SHARES
+    setup: RedriverSetup, deadline: float = math.inf, last: LastTurn = NO_TURN
 ) -> Openings:
     """Looks into the lanes of the waiting room, in the order of their turns.
 
@@ -89,7 +86,7 @@ def open_shards(
     now = setup.clock()
     shards: list[OpenShard] = []
     looked_upto, has_time = "", True
-    for lane in _tour(lanes, shares):
+    for lane in _tour(lanes, last):
         has_time = setup.clock() - now <= LANE_TOUR_SECONDS
         if not has_time:
             break
@@ -112,7 +109,7 @@ def open_shards(
             setup.room.note_look(lane, LaneLook(now, min(due)))
     if setup.home == MAIN_DLQ and has_time:
         _retire_quiet_lane(setup, all_lanes, now)
-    return Openings(shards, names, None if has_time else looked_upto)
+    return Openings(shards, None if has_time else looked_upto)
 
 
 def _retire_quiet_lane(setup: RedriverSetup, lanes: Sequence[Lane], now: float) -> None:
@@ -166,8 +163,8 @@ def _opens_until(lane: str, releasable: Collection[str], now: float) -> float:
     return END_OF_TIME if lane in releasable else now
 
 
-def _tour(lanes: Sequence[Lane], shares: Shares) -> list[Lane]:
+def _tour(lanes: Sequence[Lane], last: LastTurn) -> list[Lane]:
     """The lanes in the order of their turns, the lane of delays always first."""
     by_name = {lane.name: lane for lane in lanes}
-    others = in_turn(shares, by_name.keys() - {DUE})
+    others = in_turn(last, by_name.keys() - {DUE})
     return [by_name[name] for name in (*(by_name.keys() & {DUE}), *others)]

@@ -16,7 +16,6 @@ from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.receiving import ChunkReceiver, LettersInHand
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.router_client import MAX_REQUEST
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.sending import UnfilledBatches
 from deadletter.redrive.waiting_room import Wait
@@ -30,10 +29,6 @@ all of them are made visible at its end."""
 WAITS_IN_PLACE = 5.0 * MINUTE
 """Seconds that the letters of a FIFO group wait in their queue for a backoff to end, and are
 received by each run meanwhile."""
-
-MOST_BYTES = 4 * MAX_REQUEST
-"""Bytes of the letters of all chunks under way, beyond which there are no more than at first: each
-is in memory several times, as it came, in a request, and as it goes."""
 
 
 class QueueSource:
@@ -72,7 +67,6 @@ class QueueSource:
         self._unfilled = UnfilledBatches(run.clock, setup.mover.target_of)
         self._stopped_groups: set[str] = set()
         self._letters_come = False
-        self._is_warm = False
         # Of the present chunk: its size, what is not judged yet, what intents of earlier runs
         # name, and what went back to the main queue.
         self._received = 0
@@ -95,18 +89,17 @@ class QueueSource:
             with self._having(()) as taken:
                 yield taken
             return
-        granted = run.permission(min(MAX_PLANS, most))
-        began, under_way = run.clock(), run.chunks.chunks
-        self._receiver.fill(self._in_hand, granted, whole_receives=granted > MAX_BATCH)
-        chunk, paid_before = self._in_hand.take(granted), self._paid
-        with self._having(chunk) as taken:
-            yield taken
+        with run.chunk():
+            granted = run.permission(min(MAX_PLANS, most))
+            self._receiver.fill(self._in_hand, granted, whole_receives=granted > MAX_BATCH)
+            chunk, paid_before = self._in_hand.take(granted), self._paid
+            run.note_chunk_bytes(self._in_hand.taken_bytes)
+            with self._having(chunk) as taken:
+                yield taken
         # What waits for its batch keeps its permission.
         run.give_back(granted - self._redriven - self._paid + paid_before)
         # After the move: the next letters of its FIFO groups may only be visible now.
         run.note_chunk(len(chunk))
-        if len(chunk) == MAX_PLANS:
-            self._note_full_chunk(run.clock() - began, under_way)
 
     @contextmanager
     def _having(self, chunk: Sequence[ReceivedLetter]) -> Iterator[int]:
@@ -127,17 +120,6 @@ class QueueSource:
             raise
         finally:
             self._known.put_back(in_hand - self._unfilled.copies)
-
-    def _note_full_chunk(self, seconds: float, under_way: int) -> None:
-        chunks, size = self._run.chunks, self._in_hand.taken_bytes
-        if under_way * size > MOST_BYTES:
-            chunks.fall_back()
-        elif self._is_warm:
-            fits = 2 * under_way * size <= MOST_BYTES
-            may_grow = fits and self._run.has_enough_for_more
-            chunks.note(seconds, of=under_way, may_grow=may_grow)
-        # The first chunk of a worker pays for connections.
-        self._is_warm = True
 
     @property
     def _paid(self) -> int:

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from statistics import median
 
 from deadletter.message.queue import MAX_BATCH, Queue, ReceivedLetter, TooManyInFlight
-from deadletter.redrive.concurrency import Concurrency, InParallel
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.report import Tally
-from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
-from deadletter.redrive.run_limits import RunLimits
+from deadletter.redrive.router_client import request_bytes
+from deadletter.redrive.run_limits import MAX_REQUEST, RunLimits
 
 
 class LettersInHand:
@@ -99,7 +98,7 @@ class ChunkReceiver:
         self._run = run
         self._tally = tally
         self._in_parallel = in_parallel
-        self._concurrency = Concurrency(1) if fifo else run.receives
+        self._fifo = fifo
 
     def fill(self, in_hand: LettersInHand, most: int, *, whole_receives: bool) -> None:
         """Receive until `most` letters are in hand, one router request is full, or none came.
@@ -109,11 +108,8 @@ class ChunkReceiver:
         """
         while len(in_hand) < most and not in_hand.fill_a_request:
             sizes = _sizes(most - len(in_hand), whole_receives=whole_receives)
-            at_once = min(
-                self._concurrency.calls,
-                in_hand.receives_to_fill_a_request,
-                self._run.receives_worth,
-            )
+            worth = min(in_hand.receives_to_fill_a_request, self._run.receives_worth)
+            at_once = 1 if self._fifo else worth
             # Long polling only with an empty hand: otherwise letters wait to be moved. A queue
             # that had letters for all calls needs none, and one that gave all that it was said to
             # hold is waited for in vain: each second of a run is paid.
@@ -125,12 +121,13 @@ class ChunkReceiver:
                 if not in_hand:
                     raise
                 break
-            worth = _worth(polls)
-            self._concurrency.note(median(poll.took for poll in polls), worth=worth)
-            if (had_letters or at_once == 1) and not any(poll.letters for poll in polls):
-                break
+            brought = sum(len(poll.letters) for poll in polls)
+            if not brought:
+                if had_letters or at_once == 1:
+                    break
+                self._run.note_in_vain()
             # It gave what it was said to hold: the next chunk looks for more.
-            if in_hand and worth < 1 and not self._run.chunks_worth:
+            elif brought < sum(poll.size for poll in polls) and not self._run.chunks_worth:
                 break
 
     def _receive(
@@ -156,18 +153,15 @@ class ChunkReceiver:
         return polls
 
     def _poll(self, poll: _Poll, seconds: int) -> None:
-        began = self._run.clock()
         poll.letters = self._queue.receive(poll.size, self._run.lock_seconds, seconds)
-        poll.took = self._run.clock() - began
 
 
 @dataclass(slots=True)
 class _Poll:
-    """One call: the letters that it asks for and brings, and the seconds that it takes."""
+    """One call: how many letters it asks for, and those that it brings."""
 
     size: int
     letters: Sequence[ReceivedLetter] = ()
-    took: float = 0.0
 
 
 def _sizes(wanted: int, *, whole_receives: bool) -> list[int]:
@@ -175,10 +169,3 @@ def _sizes(wanted: int, *, whole_receives: bool) -> list[int]:
     last = wanted % MAX_BATCH
     whole = [MAX_BATCH] * (wanted // MAX_BATCH)
     return [*whole, MAX_BATCH if whole_receives else last] if last else whole
-
-
-def _worth(polls: Sequence[_Poll]) -> float:
-    """The share that calls brought of what they asked for; 0 if one of them brought nothing."""
-    if not all(poll.letters for poll in polls):
-        return 0.0
-    return sum(len(poll.letters) for poll in polls) / sum(poll.size for poll in polls)

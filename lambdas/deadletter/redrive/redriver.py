@@ -14,9 +14,7 @@ from deadletter.pace.auto_rate import DEEP
 from deadletter.pace.lane import LanePace
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid, rate_of
-from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.draining import Draining
-from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
 from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable
 from deadletter.redrive.journal_sweep import (
     LONG_AGO,
@@ -33,6 +31,7 @@ from deadletter.redrive.queue_source import QueueSource
 from deadletter.redrive.receiving import ChunkReceiver, LettersInHand
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import WAYS, Report
+from deadletter.redrive.round_robin import NO_TURN, QUEUE, LastTurn, letters_a_turn
 from deadletter.redrive.router_client import (
     LEASE_PAUSE,
     RescueVerdicts,
@@ -85,12 +84,6 @@ from deadletter.signals.figures import Count, Figure
 ENOUGH_BOUNCES = 5
 """Letters of one run that were re-driven and came back: fewer may be the letters' own fault."""
 
-MORE_CHUNKS = 4
-"""How many times `workers` chunks a run has under way at most, at a standard queue."""
-
-MOST_CHUNKS = 16
-"""Chunks that a run has under way at most, if it has not more `workers`: each needs a megabyte."""
-
 LETTERS_TO_TRY = 10
 """Letters that a run tries after fruitless ones, until one of them leaves its place."""
 
@@ -134,7 +127,7 @@ class Redriver:
         self._emptied = False
         self._fruitless_before = 0
         self._step: int | None = None
-        self._shares: Shares | None = None
+        self._last_turn: LastTurn | None = None
         self._rate_keeper: RateKeeper | None = None
         self._look_at_main: Callable[[Depth, RunPace], float] = fixed_rate
         self._owner = DrainOwner(setup)
@@ -264,7 +257,7 @@ class Redriver:
         if lane is None:
             return self._drain(run, verdict_source=verdict_source)
         shards = [OpenShard(lane, shard, FOREVER) for shard in range(SHARDS)]
-        openings = Openings(shards, frozenset({lane}))
+        openings = Openings(shards)
         return self._drain(run, None, openings=openings, verdict_source=verdict_source)
 
     def _lease_in_time(
@@ -311,7 +304,7 @@ class Redriver:
             emptied=self._emptied,
             troubles=report.troubles,
             bad_rows=report.bad_rows,
-            shares=self._shares,
+            last_turn=self._last_turn,
             auto_rate=None if self._rate_keeper is None else self._rate_keeper.rate,
             first_step=None if self._step is None else after_step(self._step, self._moved),
         )
@@ -353,9 +346,9 @@ class Redriver:
                 first_poll.extend(self._dlq.receive(MAX_BATCH, run.lock_seconds, wait))
                 sent_ms = [received.letter.sent_ms for received in first_poll]
                 self._tally.count_received(sent_ms, now)
-            openings = open_shards(self._setup, deadline - WIND_DOWN, memory.shares)
+            openings = open_shards(self._setup, deadline - WIND_DOWN, memory.last_turn)
             if nothing_visible and not first_poll and not openings.shards:
-                self._shares = openings.next_shares(memory.shares)
+                self._last_turn = openings.after(memory.last_turn)
                 if brief:
                     return NOTHING_TO_DO
                 # Shards of the last drain may have letters in hand.
@@ -379,9 +372,10 @@ class Redriver:
         if self._owner.of > OWNER:
             self._shard = f"{OWNER} of {self._owner.of}"
         run = self._limits(deadline, paid)
-        if depth.visible:
-            run.expect(depth.visible if self._step == PAST else FIRST_STEPS[self._step])
-        return self._drain(run, first_poll, openings=openings, shares=memory.shares)
+        # The depth lags: of 0 a few may be there.
+        visible = depth.visible or MAX_BATCH
+        run.expect(visible if self._step == PAST else FIRST_STEPS[self._step])
+        return self._drain(run, first_poll, openings=openings, last=memory.last_turn)
 
     def _first_step(self, memory: SourceMemory, circuit: Circuit, depth: Depth) -> int:
         """Which of the first runs over what was there before the deployment this is, if any."""
@@ -494,7 +488,7 @@ class Redriver:
         first_poll: Sequence[ReceivedLetter] | None = (),
         *,
         openings: Openings = CLOSED,
-        shares: Shares = NO_SHARES,
+        last: LastTurn = NO_TURN,
         verdict_source: VerdictSource | None = None,
     ) -> str:
         """Move letters until nothing is left or the run has to end; returns why it ended.
@@ -503,17 +497,11 @@ class Redriver:
         """
         began = self._clock()
         polls = [] if first_poll is None else [first_poll, *([()] * (self._workers - 1))]
-        queues: list[QueueSource] = []
-        of_queue: list[Draining] = []
-
-        def new_worker(received: Sequence[ReceivedLetter] = ()) -> Draining:
-            queue = QueueSource(self._setup, run, len(queues), received, known=self._known)
-            queues.append(queue)
-            of_queue.append(Draining(self._setup, queue, verdict_source))
-            return of_queue[-1]
-
-        for received in polls:
-            new_worker(received)
+        queues = [
+            QueueSource(self._setup, run, number, received, known=self._known)
+            for number, received in enumerate(polls)
+        ]
+        of_queue = [Draining(self._setup, queue, verdict_source) for queue in queues]
         throttles = {
             shard.lane: LanePace(self._setup.room, shard.lane, shard.rate, self._clock)
             for shard in openings.shards
@@ -535,17 +523,15 @@ class Redriver:
         for lane, worker in zip(lanes, of_room, strict=True):
             of_lane.setdefault(lane.lane, []).append(worker)
         turns = Turns(
-            shares=shares,
-            letters=quantum(run.paid.rate.limit),
+            last=last,
+            letters=letters_a_turn(run.paid.rate.limit),
             workers={QUEUE: of_queue, **of_lane},
             run=run,
             tally=self._tally,
-            in_parallel=self._setup.in_parallel,
-            new_worker=None if first_poll is None else new_worker,
         )
         try:
             with self._setup.mover.counts_gathered():
-                threads = self._workers if of_room else min(self._workers, max(1, run.chunks_worth))
+                threads = min(self._workers, max(1, run.chunks_worth) + len(of_room))
                 self._setup.in_parallel([turns.work] * threads)
                 workers = [*of_queue, *of_room]
                 self._setup.in_parallel([worker.close for worker in workers])
@@ -560,7 +546,7 @@ class Redriver:
         finally:
             for queue in queues:
                 queue.release()
-            self._shares = openings.next_shares(turns.shares, turns.served)
+            self._last_turn = openings.after(turns.last, turns.served)
             self._dlq.make_visible(run.left)
             self._report_bounces()
             stopped = run.stopped or SOURCE_EMPTY
@@ -625,6 +611,7 @@ class Redriver:
             most = min(most, LOOKS_AT_A_LETTER * depth.visible - looks)
         if most <= 0:
             return LOOKED_ENOUGH
+        run.expect(depth.visible or MAX_BATCH)
         in_hand = LettersInHand()
         sample: list[ReceivedLetter] = []
         try:
@@ -681,8 +668,6 @@ class Redriver:
         return 1 if self._is_cautious else self._pipeline.workers
 
     def _limits(self, deadline: float, paid: RunPaid, *, paced: bool = True) -> RunLimits:
-        most = min(MORE_CHUNKS * self._workers, MOST_CHUNKS)
-        grows = paced and not self._pipeline.fifo and not self._is_cautious
         return RunLimits(
             owner=self._setup.owner,
             deadline=deadline,
@@ -694,7 +679,7 @@ class Redriver:
             paced=paced,
             look=self._look_at_main,
             trial=self._letters_to_try,
-            chunks=ChunksInFlight(self._workers, most if grows else 0),
+            workers=self._workers,
         )
 
     def _make_visible(self, letters: Sequence[ReceivedLetter]) -> None:

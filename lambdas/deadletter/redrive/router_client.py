@@ -12,6 +12,7 @@ from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
+from deadletter.redrive.run_limits import MAX_REQUEST
 from deadletter.redrive.waiting_room import never
 from deadletter.routing.decision import DUE, Hold, Redrive
 from deadletter.routing.router import (
@@ -24,9 +25,6 @@ from deadletter.routing.router import (
 )
 from deadletter.routing.wire import question_bytes
 from deadletter.signals.figures import Count, Figure
-
-MAX_REQUEST = 4_500_000
-"""Bytes of one router request: Lambda refuses more than 6 MB, and one letter always fits."""
 
 
 def request_bytes(received: ReceivedLetter) -> int:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 from deadletter.message.queue import MAX_BATCH, Depth, Queue
 from deadletter.pace.run import RunPace, RunPaid
-from deadletter.redrive.concurrency import ChunksInFlight, Concurrency
 from deadletter.redrive.journal import MAX_PLANS
 
 LOCK_PAST_DEADLINE = 60
@@ -46,6 +45,19 @@ MOST_RECEIVES = 5
 """Receives of a worker at the same time: twice as many fill a chunk, and when a queue runs empty
 those of all workers may be for nothing."""
 
+MAX_REQUEST = 4_500_000
+"""Bytes of one router request: Lambda refuses more than 6 MB, and one letter always fits."""
+
+MOST_BYTES = 4 * MAX_REQUEST
+"""Bytes of the letters of all chunks under way: each is in memory several times, as it came, in a
+request, and as it goes. One chunk has at most a request's."""
+
+UNKNOWN_CHUNK = MAX_REQUEST // 2
+"""Bytes that a chunk is taken to have until one has come: so eight begin."""
+
+MEMORY_PAUSE = 0.05
+"""Seconds after which a worker without memory for its chunk looks again."""
+
 
 def _whole_batches(letters: int) -> int:
     """The letters without those that would not fill a batch; fewer than a batch are kept."""
@@ -73,10 +85,9 @@ class RunLimits:
     text that no other run has. A run that sends nothing to the main queue needs neither
     `backlog_limit` (messages; None: any number) nor a pace. `look` is told the main queue's depth
     every few seconds, may change the pace, and says in how many seconds it looks again. `trial`
-    says how many more letters may be tried (None: any number). `chunks` says how many are under way
-    at once. `left` collects the handles of letters that
-    were received and not moved: handles alone, because the bodies of a whole DLQ would not
-    fit into memory.
+    says how many more letters may be tried (None: any number). So many `workers` have a chunk each
+    under way. `left` collects the handles of letters that were received and not moved: handles
+    alone, because the bodies of a whole DLQ would not fit into memory.
     """
 
     def __init__(
@@ -92,15 +103,14 @@ class RunLimits:
         paced: bool = True,
         look: Callable[[Depth, RunPace], float] = fixed_rate,
         trial: Callable[[], int | None] = _no_trial,
-        chunks: ChunksInFlight | None = None,
+        workers: int = 1,
     ) -> None:
         self.owner = owner
         self.deadline = deadline
         self.clock = clock
         self.left: list[str] = []
-        self.receives = Concurrency(MOST_RECEIVES)
-        self.chunks = chunks or ChunksInFlight(1, 1)
         self.stopped: str | None = None
+        self._workers = workers
         self._wait = wait
         self._main = main
         self._backlog_limit = backlog_limit
@@ -112,6 +122,8 @@ class RunLimits:
         self._lock = threading.Lock()
         self._empty_polls = 0
         self._long_polls = 0
+        self._under_way = 0
+        self._chunk_bytes = 0
         self._expected = math.inf
 
     @property
@@ -182,6 +194,34 @@ class RunLimits:
         if unused > 0 and self._paced:
             self._pace.give_back(unused)
 
+    @contextmanager
+    def chunk(self) -> Iterator[None]:
+        """A worker has a chunk under way, once there is memory for it.
+
+        Waits before the letters are received, and takes them to be as large as the largest chunk so
+        far. Raises RunStopped, as `permission` does.
+        """
+        while not self._begins_chunk():
+            self._check_limits()
+            self._wait(MEMORY_PAUSE)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def _begins_chunk(self) -> bool:
+        with self._lock:
+            needed = (self._under_way + 1) * (self._chunk_bytes or UNKNOWN_CHUNK)
+            begins = not self._under_way or needed <= MOST_BYTES
+            self._under_way += begins
+            return begins
+
+    def note_chunk_bytes(self, size: int) -> None:
+        """The letters of a chunk have so many bytes."""
+        with self._lock:
+            self._chunk_bytes = max(self._chunk_bytes, size)
+
     def note_chunk(self, letters: int) -> None:
         """A worker has received so many letters, and is done with them."""
         with self._lock:
@@ -221,6 +261,11 @@ class RunLimits:
         """So many that were asked for did not come: they are expected still."""
         self.note_asked(-letters)
 
+    def note_in_vain(self) -> None:
+        """Several receives at once brought nothing: the queue has fewer letters than expected."""
+        with self._lock:
+            self._expected = min(self._expected, MAX_BATCH)
+
     @property
     def receives_worth(self) -> int:
         """Receives at the same time that the letters are enough for which are still expected."""
@@ -232,20 +277,14 @@ class RunLimits:
 
         0 when as many came as the depth had said.
         """
-        expected = min(max(0, self._expected), self.chunks.chunks * MAX_PLANS)
+        expected = min(max(0, self._expected), self._workers * MAX_PLANS)
         return math.ceil(expected / MAX_PLANS)
 
     @property
     def has_enough_to_wait(self) -> bool:
         """Whether each worker will soon have another chunk, and a full one."""
         is_short = self._paced and self._pace.free < MAX_PLANS
-        return not is_short and MAX_PLANS * self.chunks.first <= self._expected < math.inf
-
-    @property
-    def has_enough_for_more(self) -> bool:
-        """Whether pace and queue have enough for twice as many chunks as are under way."""
-        is_short = self._paced and self._pace.free < MAX_PLANS
-        return not is_short and self._expected >= 2 * self.chunks.chunks * MAX_PLANS
+        return not is_short and MAX_PLANS * self._workers <= self._expected < math.inf
 
     def stop(self, reason: str) -> None:
         """End the run for all its workers; the first reason is the one reported."""

@@ -10,7 +10,7 @@ from deadletter.contract import DAY, HOUR, MINUTE
 from deadletter.pace.auto_rate import AutoRate
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPaid
-from deadletter.redrive.fair_shares import NO_SHARES, Shares
+from deadletter.redrive.round_robin import NO_TURN, LastTurn
 from deadletter.signals.figures import Count, Figure
 
 FIRST_STEPS = (1, 2, 5, 20)
@@ -122,7 +122,7 @@ class SourceMemory:
     fruitless_at   when the last of them ended
     troubles       when a run last counted a metric that needs a person, by its name
     bad_rows       when a run last met a row that cannot be read, by the row's name
-    shares         where the turns of the queue and the lanes go on
+    last_turn      where the turns of the queue and the lanes go on
     auto_rate      the rate that the last run kept, if it chose its own
     drain          the last drain in shards
     wanted_until   until when a rescue or a replay waits for the lease; 0 if none has
@@ -142,7 +142,7 @@ class SourceMemory:
     fruitless_at: float | None = None
     troubles: Mapping[str, float] = field(default_factory=dict)
     bad_rows: Mapping[str, float] = field(default_factory=dict)
-    shares: Shares = NO_SHARES
+    last_turn: LastTurn = NO_TURN
     auto_rate: AutoRate | None = None
     drain: Drain = NO_DRAIN
     wanted_until: float = 0.0
@@ -212,7 +212,7 @@ class RunEnd:
     emptied     whether that pass left the queue without a letter of ours
     troubles    the metrics that need a person and that it counted
     bad_rows    the names of the rows that it could not read
-    shares      where the turns of the next run go on; None if it gave none
+    last_turn   where the turns of the next run go on; None if it gave none
     auto_rate   the rate that it kept; None if the rate is fixed, or nothing was sent
     first_step  the first step of the next run; None if it was not known what lies in the queue
     """
@@ -228,7 +228,7 @@ class RunEnd:
     emptied: bool = False
     troubles: Collection[str] = ()
     bad_rows: Collection[str] = ()
-    shares: Shares | None = None
+    last_turn: LastTurn | None = None
     auto_rate: AutoRate | None = None
     first_step: int | None = None
 
@@ -260,7 +260,7 @@ def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
         fruitless_at=end.ended if end.fruitless else memory.fruitless_at,
         troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
         bad_rows=_bad_rows(memory, end),
-        shares=memory.shares if end.shares is None else end.shares,
+        last_turn=memory.last_turn if end.last_turn is None else end.last_turn,
         auto_rate=memory.auto_rate if end.auto_rate is None else end.auto_rate,
         first_step=memory.first_step if end.first_step is None else end.first_step,
     )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from deadletter.circuit.state import CircuitsUnavailable
 from deadletter.message.queue import QueueUnavailable
-from deadletter.redrive.concurrency import InParallel
-from deadletter.redrive.fair_shares import QUEUE, Shares, Turn, end_turn, next_turn
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Tally
+from deadletter.redrive.round_robin import LANES, QUEUE, LastTurn, in_turn, kind_of, next_turn
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
@@ -74,28 +74,21 @@ class TakesTurns(Protocol):
 class Turns:
     """The turns of one run, given to several threads at once.
 
-    `workers` are those of the queue and of each lane, by the name of their source;
-    `letters` is the quantum of a turn. When more chunks are worth it than there are threads,
-    `in_parallel` starts more, each with a `new_worker` of the queue.
+    `workers` are those of the queue and of each lane, by the name of their source; a turn has
+    so many `letters`, and follows the `last` one.
     """
 
     def __init__(
         self,
         *,
-        shares: Shares,
+        last: LastTurn,
         letters: int,
         workers: Mapping[str, Sequence[TakesTurns]],
         run: RunLimits,
         tally: Tally,
-        in_parallel: InParallel | None = None,
-        new_worker: Callable[[], TakesTurns] | None = None,
     ) -> None:
-        self._in_parallel = in_parallel
-        self._new_worker = new_worker
-        self._first = self._working = 0
-        self._of_queue = len(workers.get(QUEUE, ()))
+        self.last = last
         self._lock = threading.Lock()
-        self._shares = shares
         self._letters = letters
         self._idle = {source: deque(of_source) for source, of_source in workers.items()}
         self._has_queue = bool(workers.get(QUEUE))
@@ -104,89 +97,74 @@ class Turns:
         self._tally = tally
 
     @property
-    def shares(self) -> Shares:
-        """Where the turns of the next run go on."""
-        return self._shares
-
-    @property
     def served(self) -> frozenset[str]:
         """The sources that had a turn."""
         return frozenset(self._served)
 
     def work(self) -> None:
         """Take turns until no source has letters left or the run has to end."""
-        with self._lock:
-            self._first += 1
-            self._working += 1
-        self._work()
+        while (source := self._take()) is not None:
+            self._use(source)
 
-    def _work(self) -> None:
-        while not self._leaves_as_surplus():
-            turn = self._take()
-            if turn is None:
-                with self._lock:
-                    self._working -= 1
-                return
-            self._use(turn)
-            if self._in_parallel is not None and self._has_room_for_one_more():
-                self._in_parallel([self._work, self._work])
-                return
-
-    def _use(self, turn: Turn) -> None:
+    def _use(self, source: str) -> None:
+        """Move the letters of one turn; lanes with fewer have one together."""
         used = 0
         try:
-            while used < turn.letters and (worker := self._worker_of(turn.source)) is not None:
+            while used < self._letters:
+                worker = self._worker_of(source)
+                if worker is None:
+                    if (another := self._lane_beside(source)) is None:
+                        return
+                    source = another
+                    continue
                 before = worker.taken
                 try:
-                    worker.take_turn(turn.letters - used)
+                    worker.take_turn(self._letters - used)
                 finally:
                     used += worker.taken - before
-                    self._give_back(turn.source, worker)
+                    self._give_back(source, worker)
         except RoomUnavailable as error:
-            self._end_room(turn.source, stop_reason(error, self._tally))
+            self._end_room(source, stop_reason(error, self._tally))
         except ENDS_A_RUN as error:
             self._run.stop(stop_reason(error, self._tally))
-        finally:
-            self._end(turn, used)
 
-    def _leaves_as_surplus(self) -> bool:
-        """Whether this thread ends because fewer are worth it now; never one of the first."""
-        with self._lock:
-            is_surplus = self._working > max(self._first, self._run.chunks_worth)
-            self._working -= is_surplus
-            return is_surplus
+    def _take(self) -> str | None:
+        """The source of the next turn.
 
-    def _has_room_for_one_more(self) -> bool:
-        """Whether one more thread is worth it; it is counted then, and a worker waits for it."""
-        with self._lock:
-            is_over = self._run.stopped is not None or self._run.queue_is_empty
-            if is_over or self._new_worker is None or self._working >= self._run.chunks_worth:
-                return False
-            self._working += 1
-            if self._working > self._of_queue:
-                self._idle[QUEUE].append(self._new_worker())
-                self._of_queue += 1
-            return True
-
-    def _take(self) -> Turn | None:
-        """The next turn. While the only letters left have to wait for their rate, so does this."""
+        While the only letters left have to wait for their rate, so does this.
+        """
         while True:
             with self._lock:
                 if self._run.stopped is not None:
                     return None
-                now = self._run.clock()
-                rests = {
-                    source: min(worker.rests_until for worker in workers)
-                    for source, workers in self._idle.items()
-                    if workers
-                }
+                now, rests = self._run.clock(), self._rests()
                 awake = [source for source, until in rests.items() if until <= now]
-                turn, self._shares = next_turn(self._shares, awake, self._letters)
-                if turn is not None:
-                    self._served.add(turn.source)
-                    return turn
+                if (turn := next_turn(self.last, awake)) is not None:
+                    source, self.last = turn
+                    self._served.add(source)
+                    return source
             if not rests or not self._run.rest(min(rests.values()) - now):
                 return None
+
+    def _lane_beside(self, source: str) -> str | None:
+        """The lane that goes on with the turn of a lane which has no more letters for it."""
+        with self._lock:
+            now, rests = self._run.clock(), self._rests()
+            lanes = [lane for lane in rests if kind_of(lane) == LANES and rests[lane] <= now]
+            if kind_of(source) != LANES or not lanes:
+                return None
+            lane = in_turn(self.last, lanes)[0]
+            self.last = replace(self.last, lane=lane)
+            self._served.add(lane)
+            return lane
+
+    def _rests(self) -> dict[str, float]:
+        """Until when each source rests that has workers to spare."""
+        return {
+            source: min(worker.rests_until for worker in workers)
+            for source, workers in self._idle.items()
+            if workers
+        }
 
     def _worker_of(self, source: str) -> TakesTurns | None:
         with self._lock:
@@ -202,11 +180,6 @@ class Turns:
         with self._lock:
             if not worker.is_done and source in self._idle:
                 self._idle[source].append(worker)
-
-    def _end(self, turn: Turn, used: int) -> None:
-        with self._lock:
-            is_cut = self._run.stopped is not None
-            self._shares = end_turn(self._shares, turn, used, is_cut=is_cut)
 
     def _end_room(self, source: str, reason: str) -> None:
         """Letters in the room wait; those in the queue need not wait for them."""

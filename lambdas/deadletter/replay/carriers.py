@@ -16,7 +16,8 @@ from deadletter.redrive.journal import ClaimLost, JournalUnavailable, Slot
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
-from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
+from deadletter.redrive.router_client import request_bytes
+from deadletter.redrive.run_limits import MAX_REQUEST
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom, never
 from deadletter.replay.objects import (
     DiscardedLetter,
