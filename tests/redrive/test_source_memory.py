@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deadletter.pace.auto_rate import AutoRate
 from deadletter.redrive.journal import GRACE
 from deadletter.redrive.round_robin import LastTurn
@@ -83,7 +85,10 @@ def test_a_run_that_lost_its_lease_is_counted_once_and_only_when_the_lease_is_ov
     held = SourceMemory(held_until=1_000.0, fruitless=1, fruitless_at=500.0)
     assert with_lost_run(held, 999.0) is held
     lost = with_lost_run(held, 1_000.0)
-    assert (lost.fruitless, lost.fruitless_at, lost.ended_at) == (2, 1_000.0, 1_000.0)
+    assert (lost.fruitless, lost.fruitless_at, lost.ended_at) == (2, 985.0, 1_000.0)
+    # Two minutes after its lease, and with it its intents, has ended.
+    first = replace(lost, fruitless=1)
+    assert seconds_until_next_try(first, 1_000.0) == 120.0
     assert not lost.last_ended_well
     assert with_lost_run(lost, 2_000.0) is lost
 
@@ -118,7 +123,7 @@ def test_the_fields_of_a_lost_run() -> None:
         stopped="done",
         trouble="the last run was cut off before its end",
         fruitless=1,
-        fruitless_at=1_000.0,
+        fruitless_at=985.0,
     )
     # A fruitless run that ended later has counted already.
     later = SourceMemory(held_until=1_000.0, fruitless=3, fruitless_at=1_000.5)

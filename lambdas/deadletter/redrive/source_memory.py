@@ -158,30 +158,32 @@ UNKNOWN = SourceMemory()
 """The memory of a source that no run has seen yet."""
 
 
+INTENTS_END = 15.0
+"""Seconds beyond two minutes after which the intents of a run have ended, however short it was:
+before that its letters would be received in vain once more."""
+
+
 def with_lost_run(memory: SourceMemory, now: float) -> SourceMemory:
     """The memory, with a run counted as fruitless that was cut off before it could record its end.
 
     It took the lease and never gave it back: its function ran out of time or memory, or failed.
     """
-    cut_off = memory.held_until <= now
-    if not cut_off or (memory.fruitless_at or 0.0) >= memory.held_until:
+    # Its lease was to end with its intents: the pause need not be longer for their sake.
+    ended = memory.held_until - INTENTS_END
+    is_counted = memory.fruitless_at is not None and memory.fruitless_at >= ended
+    if not 0 < memory.held_until <= now or is_counted:
         return memory
     return replace(
         memory,
         ended_at=memory.held_until,
         trouble="the last run was cut off before its end",
         fruitless=memory.fruitless + 1,
-        fruitless_at=memory.held_until,
+        fruitless_at=ended,
     )
 
 
 LONGEST_PAUSE = 15 * MINUTE
 """Seconds between two tries at most, however many runs were fruitless."""
-
-
-INTENTS_END = 15.0
-"""Seconds beyond two minutes after which the intents of a run have ended, however short it was:
-before that its letters would be received in vain once more."""
 
 
 def seconds_until_next_try(memory: SourceMemory, now: float) -> float:
