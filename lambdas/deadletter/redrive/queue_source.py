@@ -196,16 +196,14 @@ class QueueSource:
         """
         soon = self._run.clock() + WAITS_IN_PLACE
         waiting: set[str | None] = set()
-        staying: list[ReceivedLetter] = []
         going: list[Order] = []
         for order in judged:
             hold = order.decision
             if isinstance(hold, Hold) and hold.left and hold.due <= soon:
                 waiting.add(order.group)
-            if order.group in waiting:
-                staying.append(order.received)
-            else:
+            if order.group not in waiting:
                 going.append(order)
+        staying = [order.received for order in judged if order.group in waiting]
         # They are not due.
         self._tally.count_tried(-len(staying))
         self._leave(staying)
