@@ -12,6 +12,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.redrive import queue_source
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
+from deadletter.signals.figures import Count
 from tests.infra.test_costs_page import count
 from tests.samples import failed
 from tests.simulation.stage import Stage
@@ -79,6 +80,16 @@ def test_a_message_that_died_later_waits_behind_the_first_of_its_group() -> None
     groups.run()
     # The first waits long, in the room; the other one behind it there.
     assert len(groups.stage.waiting()) == 2
+
+
+def test_the_first_of_a_group_goes_when_it_may_and_the_next_one_stays() -> None:
+    groups = Groups(base=300, least=300)
+    groups.dies("a", at=groups.stage.clock() - 3_600)
+    groups.dies("a")
+    report = groups.stage.run()
+    assert groups.back == ['{"number": 1}']
+    assert report.counts[Count.LEFT_IN_PLACE] == 1
+    assert groups.stage.waiting() == []
 
 
 def test_a_death_that_is_not_on_record_waits_in_the_room() -> None:

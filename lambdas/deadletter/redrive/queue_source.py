@@ -203,7 +203,7 @@ class QueueSource:
                 waiting.add(order.group)
             if order.group not in waiting:
                 going.append(order)
-        staying = [order.received for order in judged if order.group in waiting]
+        staying = [order.received for order in judged if order not in going]
         # They are not due.
         self._tally.count_tried(-len(staying))
         self._leave(staying)
