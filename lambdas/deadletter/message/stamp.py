@@ -26,6 +26,9 @@ _SHORT_NAME = "Redriv"
 
 _MAX_BECAUSE = 200  # characters: the stamp has to leave room for the letter
 
+_STAMP_BYTES = 1_024
+"""A letter with less room than this may have been sent without its stamp."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
@@ -156,6 +159,12 @@ def may_be_in_ledger(letter: Letter, trusted_senders: frozenset[str]) -> bool:
     if ours and attribute is not None and parse(attribute.value) is not None:
         return False
     return ours or len(letter.attributes) >= MAX_ATTRIBUTES
+
+
+def has_no_room(letter: Letter) -> bool:
+    """Whether the letter may have had no room for its stamp."""
+    full = len(letter.attributes) >= MAX_ATTRIBUTES
+    return full or letter.size > MAX_BYTES - _STAMP_BYTES
 
 
 def _is_ours(letter: Letter, trusted_senders: frozenset[str]) -> bool:

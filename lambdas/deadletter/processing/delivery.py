@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadletter.message import stamp as stamps
-from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Letter, from_event, whole_number
+from deadletter.message.letter import Letter, from_event, whole_number
 from deadletter.message.stamp import Stamp
 from deadletter.processing.idempotency import BusinessKey, Identity
 from deadletter.rules.document import Document, DocumentBuilder
 from deadletter.settings.pipeline import Pipeline
-
-_STAMP_BYTES = 1_024
-"""A letter with less room than this may have been sent without its stamp."""
 
 Record = Mapping[str, Any]
 """One record of the event by which Lambda hands over messages of SQS."""
@@ -51,9 +48,7 @@ class Delivery:
     def may_have_lost_its_stamp(self) -> bool:
         """Whether it carries no trusted stamp, and may have had no room for one."""
         carries = stamps.NAME in self.letter.attributes and not self.forged
-        full = len(self.letter.attributes) >= MAX_ATTRIBUTES
-        large = self.letter.size > MAX_BYTES - _STAMP_BYTES
-        return not carries and (full or large)
+        return not carries and stamps.has_no_room(self.letter)
 
 
 class Reader:
