@@ -51,7 +51,7 @@ def test_a_stamp_is_believed_if_one_of_our_roles_sent_the_letter(sender: str) ->
 )
 def test_a_stamp_of_another_sender_is_ignored_and_reported(sender: str) -> None:
     forged = stamped(MARK, sender)
-    assert read(forged, TRUSTED) == StampReading(initial_stamp(forged), forged=True)
+    assert read(forged, TRUSTED) == StampReading(initial_stamp(forged), forged=True, foreign=1)
 
 
 def test_without_an_attribute_a_letter_is_in_its_first_life() -> None:

@@ -378,10 +378,31 @@ def test_a_forged_stamp_is_ignored_and_reported() -> None:
 
 
 def test_a_stamp_kept_for_a_letter_wins_over_a_forged_one() -> None:
-    stamp = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
+    stamp = Stamp("origin", 1, 1_789_999_000_000, "AIDA")
     books = Books(rows_={"m1": LedgerRow(stamp=stamp), "origin": LedgerRow((failed(),))})
     verdict = verdict_of(books, letter(message_id="m1", attributes={stamps.NAME: FORGED}))
-    assert (verdict.forged, verdict.stamp.origin, verdict.stamp.attempt) == (True, "origin", 3)
+    assert (verdict.forged, verdict.stamp.origin, verdict.stamp.attempt) == (True, "origin", 2)
+
+
+def test_a_stamp_that_is_not_believed_stands_for_one_attempt_whatever_it_says() -> None:
+    two = {stamps.NAME: FORGED, stamps.KEPT_NAME: Attribute("String", '{"origin":"o","attempt":9}')}
+    known = Books(rows_={"m1": LedgerRow((failed(attempt=0),))})
+    verdict = verdict_of(known, letter(message_id="m1", attributes=two))
+    assert (verdict.decision.because[:9], verdict.stamp.attempt) == ("attempt 1", 1)
+    three = {**two, "Redriv7": FORGED, "Redrive7": FORGED, "Redriv8": Attribute("String", "{}")}
+    verdict = verdict_of(known, letter(message_id="m1", attributes=three))
+    because = "3 of 3 attempts used, 3 by stamps of unknown senders; it last failed with KeyError"
+    assert isinstance(verdict.decision, Park)
+    assert (verdict.decision.reason, verdict.decision.because) == (
+        Reason.RETRIES_EXHAUSTED,
+        because,
+    )
+    # Those that a believed one has beside it were a producer's own.
+    ours = stamped(Stamp("origin", 1, 1_789_999_000_000, "AIDA"))
+    beside = replace(ours, attributes={**three, **ours.attributes})
+    assert isinstance(
+        verdict_of(Books(rows_={"origin": LedgerRow((failed(),))}), beside).decision, Redrive
+    )
 
 
 # Ledger reads where only the redriver writes the ledger.
@@ -416,11 +437,11 @@ def test_without_the_consumer_library_no_row_is_read_for_letters_that_carry_thei
 def test_without_the_consumer_library_the_kept_stamp_of_an_unmarked_letter_is_read(
     unmarked: Letter,
 ) -> None:
-    kept = Stamp("origin", 2, 1_789_999_000_000, "AIDA")
+    kept = Stamp("origin", 1, 1_789_999_000_000, "AIDA")
     books = Books(rows_={"m9": LedgerRow(stamp=kept), "origin": LedgerRow(attempt=3)})
     verdict = verdict_of(books, unmarked, WITHOUT_LIBRARY)
     assert books.asked == [["m9"]]
-    assert (verdict.stamp.origin, verdict.stamp.attempt) == ("origin", 3)
+    assert (verdict.stamp.origin, verdict.stamp.attempt) == ("origin", 2)
 
 
 def test_without_the_consumer_library_a_ledger_that_is_down_stops_unmarked_letters_only() -> None:

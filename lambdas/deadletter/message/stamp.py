@@ -120,10 +120,14 @@ _LEFT_OUT_AT_ZERO = frozenset({"base", "spared"})
 
 @dataclass(frozen=True, slots=True)
 class StampReading:
-    """A letter's stamp; `forged` is True if the letter has a stamp that is not ours."""
+    """A letter's stamp; `forged` is True if the letter has a stamp that is not ours.
+
+    `foreign` are the stamps that it carries, under any name, where it carries none to believe.
+    """
 
     stamp: Stamp
     forged: bool = False
+    foreign: int = 0
 
 
 def initial_stamp(letter: Letter) -> Stamp:
@@ -140,25 +144,28 @@ def read(letter: Letter, trusted_senders: frozenset[str]) -> StampReading:
     ignored and reported as forged.
     """
     attribute = letter.attributes.get(NAME)
-    if attribute is None:
-        return StampReading(initial_stamp(letter))
-    stamp = parse(attribute.value) if _is_ours(letter, trusted_senders) else None
-    if stamp is None:
-        return StampReading(initial_stamp(letter), forged=True)
-    return StampReading(stamp)
+    if attribute is not None and _is_ours(letter, trusted_senders):
+        stamp = parse(attribute.value)
+        if stamp is not None:
+            return StampReading(stamp)
+    foreign = sum(
+        is_reserved(name) and parse(other.value) is not None
+        for name, other in letter.attributes.items()
+    )
+    return StampReading(initial_stamp(letter), attribute is not None, foreign)
 
 
 def may_be_in_ledger(letter: Letter, trusted_senders: frozenset[str]) -> bool:
     """Whether we may have sent this copy without room for its stamp, which the ledger keeps.
 
-    True if one of our roles sent it, or if it has as many attributes as SQS allows; never
-    for a letter that carries its stamp.
+    True if one of our roles sent it, or if it has no room for a stamp; never for a letter that
+    carries its stamp.
     """
     ours = _is_ours(letter, trusted_senders)
     attribute = letter.attributes.get(NAME)
     if ours and attribute is not None and parse(attribute.value) is not None:
         return False
-    return ours or len(letter.attributes) >= MAX_ATTRIBUTES
+    return ours or has_no_room(letter)
 
 
 def has_no_room(letter: Letter) -> bool:

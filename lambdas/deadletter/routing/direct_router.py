@@ -344,6 +344,7 @@ class DirectRouter:
                 waited=question.waited,
                 diverted=question.home != MAIN_DLQ,
                 forged=reading.forged,
+                foreign=reading.foreign,
                 replay=question.replay,
                 run_shard=self._run_shard(question.letter, history)
                 if question.letter.message_id in awaited

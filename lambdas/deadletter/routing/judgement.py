@@ -68,6 +68,7 @@ class Case:
     waited    seconds that it has waited for a delay which is not over
     diverted  the letter lies in a dedicated DLQ
     forged    the letter had a Redrive attribute that none of our roles wrote
+    foreign   the stamps that it carries, where it carries none to believe
     replay    a replay run is about to send the letter
     run_shard the shard of a live replay run's lane, if the run waits for this letter
     alike     the letters of its FIFO group in hand whose last failure is of the same kind as its
@@ -88,6 +89,7 @@ class Case:
     waited: float = 0.0
     diverted: bool = False
     forged: bool = False
+    foreign: int = 0
     replay: bool = False
     run_shard: int | None = None
     alike: int = 0
@@ -129,8 +131,12 @@ class Case:
 
     @property
     def attempts_used(self) -> int:
-        """The attempts that the letter will have used after a re-drive."""
-        return self.stamp.attempts_used + (0 if self.is_free else 1)
+        """The attempts that the letter will have used after a re-drive.
+
+        A stamp that is not believed may be ours, of a role that is gone or that SQS does not name.
+        It stands for one attempt, whatever it says: so it can only stop its own letter.
+        """
+        return self.stamp.attempts_used + self.foreign + (0 if self.is_free else 1)
 
     @property
     def since_death(self) -> float:
@@ -303,8 +309,10 @@ def exhausted(case: Case) -> Decision | None:
     """A letter that has used all its attempts goes to a person."""
     allowed = case.policy.max_attempts
     if case.attempts_used > allowed:
-        used = case.stamp.attempts_used
+        used = case.stamp.attempts_used + case.foreign
         because = f"{used} of {allowed} attempts used"
+        if case.foreign:
+            because += f", {case.foreign} by stamps of unknown senders"
         return _given_up(Reason.RETRIES_EXHAUSTED, _with_words(because, case), case)
     return None
 
