@@ -47,7 +47,6 @@ NOT_THE_LIBRARYS = {
     "dynamodb:DeleteItem": "of the table's adapter: for the waiting room",
     "dynamodb:BatchWriteItem": "of the table's adapter: for the waiting room",
     "dynamodb:TransactWriteItems": "facts of letters, for the redriver",
-    "states:SendTaskSuccess": "of the executions' adapter: for replay runs that wait for a person",
 }
 
 
