@@ -143,6 +143,11 @@ DIFFERENCES: dict[str, Difference] = {
     "sqs-deduplication-answer": Difference(
         aws="answers a repeated send with the first message's ids", moto="answers with new ones"
     ),
+    "sqs-moved-deduplication-id": Difference(
+        aws="gives what it moves into a FIFO DLQ its own id as its deduplication id",
+        moto="keeps the sender's",
+        sandbox="keeps the sender's",
+    ),
     "sqs-deduplication-memory": Difference(
         aws="remembers a deduplication id for five minutes, also after the message is deleted",
         moto="forgets it with the message",

@@ -478,6 +478,10 @@ FIFO = [
         [dead_letters(1, fifo=True), group("g", "1", "2"),
          receive("1", **ONE, VisibilityTimeout=1), wait(2), receive("2"), at("dead.fifo"),
          receive("1"), carries(MessageGroupId="g")]),
+    row("a moved FIFO message has its own id as its deduplication id",
+        [dead_letters(1, fifo=True), group("g", "1"), fail(2), at("dead.fifo"), receive("1"),
+         holds(lambda scene: scene.received[0]["Attributes"]["MessageDeduplicationId"]
+               == scene.received[0]["MessageId"])], but="sqs-moved-deduplication-id"),
 ]
 
 

@@ -556,6 +556,7 @@ class MemorySqs:
         message.source_arn = queue.arn
         if target.fifo:
             message.sent_at = now
+            message.deduplication_id = message.id
             target.sequence += 1
             message.sequence = f"{target.sequence:020d}"
         target.add(message, now, now)
