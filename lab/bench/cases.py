@@ -344,6 +344,20 @@ def latency() -> Iterator[Drained]:
         yield from _ours(case, conditions)
 
 
+def share() -> Iterator[Drained]:
+    """One run with the part of a core that Lambda gives our functions."""
+    for turn in range(TURNS):
+        for milliseconds in (10, 40):
+            conditions = _conditions(latency=milliseconds / 1e3, seed=turn)
+            yield from _ours(f"share 0.29, {milliseconds} ms", conditions, share=CPU_SHARE)
+
+
+def parking() -> Iterator[Drained]:
+    """All letters have used up their attempts."""
+    pipeline = {**UNPACED, "policy": {"max_attempts": 0}}
+    yield from _ours("parking", _conditions(COUNTED), pipeline=pipeline)
+
+
 def shards() -> Iterator[Drained]:
     for number in SHARDS:
         conditions = _conditions(SHARD_LETTERS, latency=SHARD_LATENCY)
@@ -383,6 +397,9 @@ CASES: Mapping[str, Callable[[], Iterable[Measured]]] = {
     **SHORT,
     **{
         case.__name__: case
-        for case in (auto, many, standing, room, groups, large, latency, shards, beside, peers)
+        for case in (
+            *(auto, many, standing, room, groups, parking, large),
+            *(latency, share, shards, beside, peers),
+        )
     },
 }

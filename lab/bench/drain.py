@@ -32,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from lab.bench.lean_stub import FIFO, MAIN, PIPELINE, SOURCE, ask
 from lab.bench.peers import PEERS
+from lab.bench.share import at_share
 
 ROOT = Path(__file__).parents[2]
 NAIVE_THREADS = 16
@@ -54,7 +55,8 @@ class Job:
     `run_seconds` is how long one run may take; with `scheduled` a run begins each minute of the
     stub's clock, otherwise at once. A drain has at most so many `shards`, each in a process of its
     own; `event` is what such a run is started with. Runs go on `until` no letter is "left" in the
-    source queue, or "unsent"; `skipped` is how much later than by its pace the stub's clock is.
+    source queue, or "unsent"; `skipped` is how much later than by its pace the stub's clock is. The
+    run and its router have a `share` of a core each (0: whole ones).
     """
 
     way: str
@@ -71,6 +73,7 @@ class Job:
     most_runs: int = MOST_RUNS
     until: str = "left"
     skipped: float = 0.0
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,7 @@ def effort(job: Job) -> Effort:
         return _peer(job)
     if job.way != "deadletter":
         return _in_process(job)
-    with RouterProcess(job) as router:
+    with RouterProcess(job) as router, at_share(router.pid, job.share):
         before = router.spent()
         made = _in_process(_with(job, router=router.endpoint))
         after = router.spent()
@@ -156,6 +159,10 @@ class RouterProcess:
         assert self._process.stdout is not None
         self.endpoint = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
         return self
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
@@ -212,15 +219,17 @@ def _with(job: Job, **changes: Any) -> Job:
 
 
 def _in_process(job: Job) -> Effort:
-    done = subprocess.run(
-        [sys.executable, "-m", "lab.bench.drain", json.dumps(asdict(job))],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=environment_of(job),
-        check=True,
-    )
-    data = json.loads(done.stdout.splitlines()[-1])
+    command = [sys.executable, "-m", "lab.bench.drain", json.dumps(asdict(job))]
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment_of(job)
+        ) as process,
+        at_share(process.pid, job.share),
+    ):
+        output, _ = process.communicate()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    data = json.loads(output.splitlines()[-1])
     return Effort(**{**data, "busy_seconds": tuple(data["busy_seconds"])})
 
 

@@ -20,7 +20,9 @@ standing   4,000 letters on record as intents of runs that were killed, and none
 room       all letters are in the waiting room; counted is what it takes to bring them back
 groups     a FIFO queue with 200 groups; each letter waits in the waiting room once
 large      1,000 letters of 200 KB
+parking    all letters have used up their attempts
 latency    letters a second at 2, 10 and 40 ms
+share      ours with 0.29 of a core for each function, at 10 and at 40 ms
 shards     1, 2 and 4 shards at 100 ms, so that latency is the limit and not this machine
 beside     lumigo-cli and ours in 1, 2 and 4 shards at 10 and at 100 ms; one core for the stub, one
            for the way

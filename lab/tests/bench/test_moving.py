@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +23,7 @@ from lab.bench.lean_queue import Audited, LetterSeries
 from lab.bench.lean_stub import MAIN, SOURCE, Conditions, LeanStub
 from lab.bench.peers import Peer
 from lab.bench.record import Occasion, Record, read_record
+from lab.bench.share import at_share
 
 FEW = Conditions(letters=LetterSeries(number=40, body_bytes=200), latency=0.0)
 CLEAN = Audited(arrived=40, unfinished=0, lost=0, duplicated=0, changed=0)
@@ -344,3 +348,15 @@ def test_a_snapshot_of_the_stubs_queue_has_every_letter(monkeypatch: pytest.Monk
     assert alone.letters == in_threads.letters == 30
     assert alone.sqs_calls >= 0.2
     assert alone.writes >= 1.0
+
+
+def test_a_process_gets_its_share_of_a_core_and_ends() -> None:
+    spins = "import time\nwhile time.process_time() < 0.5: pass\nprint(time.monotonic())"
+    began = time.monotonic()
+    with (
+        subprocess.Popen([sys.executable, "-c", spins], stdout=subprocess.PIPE) as process,
+        at_share(process.pid, 0.25),
+    ):
+        output, _ = process.communicate()
+    # Half a second of CPU takes two seconds.
+    assert float(output) - began >= 0.8 * 0.5 / 0.25
