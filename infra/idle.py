@@ -25,9 +25,14 @@ RUN_SECONDS = 0.3
 """What a run of the redriver, the watch or a circuit step takes beside what it waits for."""
 ROUTER_SECONDS = 0.1
 RUN_LOG_BYTES = 1_000
-"""A run's report and what Lambda writes about it."""
+"""A run's report and what Lambda writes about it: its JSON of a start and an end, 0.4 KB."""
 WATCH_LOG_BYTES = 1_500
 """What Lambda writes about the watch and the router, and the watch's metric."""
+POLLERS, POLL_SECONDS = 5, 20
+"""Pollers of AWS that wait at the queue of a function, and how long each one waits."""
+KEY_SECONDS, TABLES = 300, 3
+"""How long DynamoDB keeps a table's key for a caller until it asks KMS again, and the tables of a
+function. AWS asks for nothing where the key is its own."""
 
 SMALL, LARGE = 256, 512
 """MB of the watch and the outage's functions; of router and, by default, redriver."""
@@ -83,7 +88,7 @@ def _request(fifo: bool) -> Price:
 
 
 def month(template: Template, *, queues: int = 3, fifo: bool = False) -> Usage:
-    """What is used in 30 days: alarms, keys, dashboards, heartbeats, and each schedule's starts.
+    """What is used in 30 days: alarms, keys, dashboards, heartbeats, pollers, schedules' starts.
 
     How often what runs, with how much memory, is the template's. The queues are counted by the
     caller, because yours are in no template.
@@ -99,7 +104,22 @@ def month(template: Template, *, queues: int = 3, fifo: bool = False) -> Usage:
                 Price.DASHBOARD: len(list(of(template, "AWS::CloudWatch::Dashboard"))),
             }
         ),
-    )
+    ) + polls(fifo=fifo) * sum(map(_polls, of(template, "AWS::Lambda::EventSourceMapping")))
+
+
+def polls(*, fifo: bool = False) -> Usage:
+    """What AWS's pollers of a function's queue use in a month without a message."""
+    return Usage({_request(fifo): POLLERS * MONTH / POLL_SECONDS})
+
+
+def key_requests(functions: int, every: int = MINUTE) -> Usage:
+    """What so many functions ask KMS in a month that run so often, under a customer's key."""
+    return Usage({Price.KEY_REQUEST: functions * TABLES * MONTH / max(every, KEY_SECONDS)})
+
+
+def _polls(mapping: Mapping[str, Any]) -> bool:
+    """Whether a mapping is one of a queue: what reads a table's stream is free."""
+    return "StartingPosition" not in mapping
 
 
 def of(template: Template, kind: str) -> Iterator[Mapping[str, Any]]:
@@ -127,8 +147,10 @@ def _starts(template: Template, schedule: Mapping[str, Any], queues: int, fifo: 
         if role == "redrive"
         else watch_look(queues=queues, fifo=fifo)
     )
-    times = MONTH / _seconds(schedule["ScheduleExpression"])
-    return (run + Usage({Price.TRACE: len(traced)})) * times
+    every = _seconds(schedule["ScheduleExpression"])
+    has_key = any("KmsKeyId" in group for group in of(template, "AWS::Logs::LogGroup"))
+    asks = key_requests(len(_INVOKED[role]), every) if has_key else NOTHING
+    return (run + Usage({Price.TRACE: len(traced)})) * (MONTH / every) + asks
 
 
 def _seconds(rate: str) -> int:

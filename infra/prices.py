@@ -37,6 +37,7 @@ class Price(Enum):
     DASHBOARD = (3.00, "dashboard, a month", 1, "cloudwatch")
     TRACE = (5.00, "traces", MILLION, "xray")
     KEY = (1.00, "KMS key, a month", 1, "kms")
+    KEY_REQUEST = (3.00, "requests to KMS", MILLION, "kms")
 
     def __init__(self, dollars: float, unit: str, number: int, page: str) -> None:
         self.listed = dollars

@@ -25,6 +25,7 @@ SERVICES = {
     Price.DASHBOARD: "dashboard",
     Price.TRACE: "traces",
     Price.KEY: "KMS keys",
+    Price.KEY_REQUEST: "KMS requests",
 }
 """What the parts of a sum are called."""
 

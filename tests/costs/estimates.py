@@ -14,7 +14,17 @@ from pathlib import Path
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import HOUR, MAIN_DLQ, MINUTE
 from deadletter.signals.pages import PIPELINE_ALARMS
-from infra.idle import IDLE_METRICS, LARGE, MONTH, RUN_SECONDS, SMALL, redriver_run, watch_look
+from infra.idle import (
+    IDLE_METRICS,
+    LARGE,
+    MONTH,
+    RUN_SECONDS,
+    SMALL,
+    key_requests,
+    polls,
+    redriver_run,
+    watch_look,
+)
 from infra.prices import MILLION, Price
 from infra.usage import NOTHING, Usage, function_run
 
@@ -28,13 +38,16 @@ class PipelineShape:
     """What decides the price of a pipeline with nothing to do.
 
     `every` are the seconds between two runs of each DLQ with a schedule, by its id; `queues` are
-    main queue, DLQs and parking queues together; `memory` are the redriver's MB.
+    main queue, DLQs and parking queues together; `memory` are the redriver's MB. `webhook`: the
+    consumer is ours; `key`: the app has a customer's key.
     """
 
     fifo: bool = False
     queues: int = 3
     every: Mapping[str, int] = field(default_factory=lambda: {MAIN_DLQ: MINUTE})
     memory: int = LARGE
+    webhook: bool = False
+    key: bool = False
 
 
 PLAIN = PipelineShape()
@@ -49,7 +62,14 @@ def idle_month(shape: PipelineShape = PLAIN) -> Mapping[str, Usage]:
         "watch": look * (MONTH / MINUTE),
         "heartbeat metric": Usage({Price.METRIC: IDLE_METRICS}),
         "alarms": Usage({Price.ALARM: len(PIPELINE_ALARMS)}),
+        **({"pollers": polls(fifo=shape.fifo)} if shape.webhook else {}),
+        **({"key": _asked(shape)} if shape.key else {}),
     }
+
+
+def _asked(shape: PipelineShape) -> Usage:
+    """What watch, router and redrivers ask of KMS."""
+    return sum((key_requests(1, every) for every in shape.every.values()), key_requests(2))
 
 
 def together(parts: Mapping[str, Usage]) -> Usage:

@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PAGE = (ROOT / "docs" / "before-you-adopt.md").read_text()
 
-MOST_DOLLARS = 2.00
-"""A month, for a pipeline with nothing to do."""
+MOST_DOLLARS, MOST_OF_WEBHOOKS = 1.85, 2.15
+"""A month, for a pipeline with nothing to do; and for one whose consumer is ours."""
 
 
 def row(what: str) -> float:
@@ -97,7 +97,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_deployed_pipeline_with_nothing_to_do_costs_at_most_two_dollars(
+def test_a_deployed_pipeline_with_nothing_to_do_costs_at_most_what_is_promised(
     app: Synthesis, name: str
 ) -> None:
     shape = SHAPES[name]
@@ -108,9 +108,26 @@ def test_a_deployed_pipeline_with_nothing_to_do_costs_at_most_two_dollars(
 
 
 def test_a_dlq_with_a_schedule_of_its_own_costs_its_runs(app: Synthesis) -> None:
-    shape = PipelineShape(queues=6, every={"dlq": 60, "slow": 60})
+    shape = PipelineShape(queues=6, every={"dlq": 60, "slow": 60}, webhook=True)
     used = month(app["Deadletter-Orders"].template, queues=shape.queues)
     assert used.by_service == pytest.approx(together(idle_month(shape)).by_service)
+
+
+def test_aws_polls_the_queue_of_our_consumer_all_the_time() -> None:
+    webhook = together(idle_month(PipelineShape(webhook=True))).dollars
+    assert webhook - together(idle_month()).dollars == pytest.approx(0.26, abs=0.005)
+    assert webhook <= MOST_OF_WEBHOOKS
+    assert together(idle_month(PipelineShape(fifo=True, webhook=True))).dollars <= MOST_OF_WEBHOOKS
+
+
+def test_kms_is_asked_only_under_a_customers_key(app: Synthesis, sandboxed: Synthesis) -> None:
+    for name in ("Deadletter-Orders", "Deadletter-Shared"):
+        tables = of(app[name].template, "AWS::DynamoDB::Table")
+        assert not any(table["SSESpecification"]["SSEEnabled"] for table in tables)
+        assert Price.KEY_REQUEST not in month(app[name].template).of
+    asked = month(sandboxed["Mail-Hasty"].template).of[Price.KEY_REQUEST]
+    assert asked == together(idle_month(PipelineShape(key=True))).of[Price.KEY_REQUEST]
+    assert asked == 3 * 3 * MONTH / 300
 
 
 def test_more_memory_a_trace_a_run_and_more_metrics_of_an_alarm_cost_more(app: Synthesis) -> None:
@@ -156,6 +173,9 @@ def test_the_pages_say_what_is_added_up() -> None:
     assert row("the monitor of a pipeline") == pytest.approx(of_watch.dollars, abs=0.005)
     assert row("its nine alarms") == pytest.approx(parts["alarms"].dollars)
     assert row("a pipeline with nothing to do") == pytest.approx(total, abs=0.005)
+    [webhook] = re.findall(r"webhook consumer \$([0-9.]+):", PAGE)
+    with_pollers = together(idle_month(PipelineShape(webhook=True))).dollars
+    assert float(webhook) == pytest.approx(with_pollers, abs=0.005)
     of_app = together(app_month(dashboard=False)).dollars
     assert row("the app") == pytest.approx(of_app)
     [said, said_of_app] = re.findall(
