@@ -98,8 +98,6 @@ NOT_REMOVED = {"mute-rule"}
 MODELS: Mapping[str, str] = {
     "attributes": UNCLEAR,
     "customer-key": UNCLEAR,
-    # The copy has the sender's id: moves by us make one of their own from the copy's id.
-    "deduplication-after-move": DIFFERS,
     "leading-keys": UNCLEAR,
     "leading-keys-elsewhere": UNCLEAR,
     "move-task": UNCLEAR,
