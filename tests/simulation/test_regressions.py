@@ -173,7 +173,8 @@ def test_a_limit_on_a_rule_holds_within_a_chunk() -> None:
 
 def test_a_forged_stamp_on_a_letter_without_room_for_ours_is_not_believed_later() -> None:
     stage = Stage()
-    stage.pipeline = replace(stage.pipeline, policy=prompt_policy(2))
+    # The forged one stands for an attempt.
+    stage.pipeline = replace(stage.pipeline, policy=prompt_policy(3))
     forged = '{"origin":"somebody","attempt":0,"first_sent":9999999999999}'
     room = 1024 * 1024 - len("Redrive") - len("String") - len(forged)
     body = '{"tenantId": "a", "x": ""}'
