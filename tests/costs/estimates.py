@@ -104,7 +104,7 @@ def moved(how: str) -> Usage:
     )
 
 
-LEDGER_READS = 1.0
+LEDGER_READS = 0.5
 """Read units of a letter's ledger row, of those above; without the library there is none."""
 
 RECEIVES = 5
@@ -151,6 +151,7 @@ def million_letters() -> Mapping[str, Usage]:
         "brought back, consumer without the library": moved("full pace, thin") + without_ledger,
         "brought back, consumer with the library": moved("full pace, thin"),
         "… at 50 a second": moved("default pace, thin"),
+        "… at 23 a minute": moved("23 a minute, thin"),
         "… from a FIFO queue": fifo,
         "… from a FIFO queue, after hours of backoff": moved("FIFO, thin"),
         "… of 200 KB": moved("200 KB, thin"),
