@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from hashlib import blake2b
 from math import inf, isfinite
 from struct import pack, unpack
 
-from deadletter.message.letter import Letter, utf8
+from deadletter.message.letter import Letter, digest, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import SHARDS
 from deadletter.rules.document import Document
@@ -16,6 +18,8 @@ from deadletter.settings.pipeline import Pipeline
 # Digits of SQS's SequenceNumber, which has 128 bits, and of a time in milliseconds.
 _SEQUENCE_DIGITS = 39
 _TIME_DIGITS = 15
+
+_DIGITS = re.compile(rf"[0-9]{{1,{_SEQUENCE_DIGITS}}}")
 
 # What the place of a letter begins with: numbers, then texts, then what has neither.
 _NUMBER, _TEXT, _TIME = "0", "1", "2"
@@ -45,6 +49,40 @@ def shard_of_hash(hashed: str) -> int:
     return int(hashed[:2], 16) % SHARDS
 
 
+def line_of(key: str) -> str:
+    """The name of an ordering key's line: a hash, because a key may be personal data."""
+    return digest(utf8(key))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A message's place in the line of its ordering key.
+
+    `line` is the hash of the key, `number` compares as the order does (see `Ordering.sequence`),
+    `origin` is the id of the message's first life, and `claim` the hash by which it is claimed.
+    """
+
+    line: str
+    number: str
+    origin: str
+    claim: str = ""
+
+    @property
+    def is_version(self) -> bool:
+        """Whether its producer has named the place: the time of a send is no version of anything,
+        and supersedes no message."""
+        return not self.number.startswith(_TIME)
+
+    @property
+    def sort(self) -> str:
+        """Texts of two places in one line compare as the places do, and no two are the same."""
+        return f"{self.number} {self.origin}"
+
+    def is_of(self, other: Place) -> bool:
+        """Whether both are of one message."""
+        return self.origin == other.origin or (self.claim != "" and self.claim == other.claim)
+
+
 class Ordering:
     """The ordering keys of one pipeline's letters, and each letter's place within its key.
 
@@ -68,12 +106,16 @@ class Ordering:
         return (letter.group or "") if self._fifo else ""
 
     def sequence(self, letter: Letter, stamp: Stamp, document: Document) -> str:
-        """The letter's place within its key: texts compare as Python compares them.
+        """The letter's place within its key: texts compare as Python compares them, and those of
+        digits as numbers.
 
         Letters in which the setting finds nothing come last, by their first send and the number
         that SQS gave it. With equal places the first send decides.
         """
         value = _scalar(self._sequence, document)
+        if isinstance(value, str) and _DIGITS.fullmatch(value):
+            # As texts, 10 would come before 9.
+            value = int(value)
         if isinstance(value, str):
             return f"{_TEXT}{value[:_LONGEST]}"
         if value is not None:
@@ -81,6 +123,20 @@ class Ordering:
         number = stamp.sequence or letter.system.get("SequenceNumber", "")
         number = f"{number[:_SEQUENCE_DIGITS]:0>{_SEQUENCE_DIGITS}}"
         return f"{_TIME}{stamp.first_sent:0{_TIME_DIGITS}d}.{number}"
+
+    def place(
+        self, letter: Letter, stamp: Stamp, document: Document, claim: str = ""
+    ) -> Place | None:
+        """The letter's place in the line of its key; None if it is in order with no other.
+
+        One that a person lets process once more is none of the line: he has chosen its time.
+        `claim` is the hash by which its consumer claims it.
+        """
+        key = self.key(letter, document)
+        if not key or stamp.again:
+            return None
+        number = self.sequence(letter, stamp, document)
+        return Place(line_of(key), number, stamp.origin, claim)
 
 
 def _scalar(path: Path | None, document: Document) -> str | int | float | None:
