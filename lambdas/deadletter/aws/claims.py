@@ -111,7 +111,11 @@ class DynamoDBClaims:
         # A delayed withdrawal must not undo a `done` of the same owner.
         not_done = differs("status", _DONE)
         uncounted = {} if tried else {"tries": claim.tries - 1}
-        return self._change(claim, {"status": _RELEASED, **uncounted}, still_ours & not_done)
+        end: dict[str, Any] = {"status": _RELEASED}
+        if claim.taken_over and not tried:
+            # What became of the try before is as unknown as it was.
+            end = {"until": stored_number(self._clock())}
+        return self._change(claim, {**end, **uncounted}, still_ours & not_done)
 
     @ours(ClaimsUnavailable)
     def _put(
@@ -225,25 +229,34 @@ class DynamoDBClaims:
 class KeptClaim:
     """What is on record of a message under its key.
 
-    `is_done` says that it was processed, and `is_claimed` that a process works on it; with neither
-    it was tried, and failed. `origin` is the id of its first life; empty if not on record.
+    `is_done` says that it was processed, `is_claimed` that a process works on it, and
+    `is_abandoned` that one did and has told of no end; with none of them it was tried, and failed.
+    `origin` is the id of its first life; empty if not on record.
     """
 
     is_done: bool
     is_claimed: bool
     origin: str
+    is_abandoned: bool = False
 
 
 def kept_claims(
-    client: DynamoDBClient, table: str, keys: Sequence[tuple[str, str]], now: float
+    client: DynamoDBClient,
+    table: str,
+    keys: Sequence[tuple[str, str]],
+    now: float,
+    *,
+    lagging: bool = False,
 ) -> Mapping[tuple[str, str], KeptClaim]:
     """The claims under these keys: each the name of a pipeline, and a digest.
 
-    Raises ClaimsUnavailable.
+    Those that may be `lagging` cost half. Raises ClaimsUnavailable.
     """
     rows = {(Partition.CLAIM.of(*key), _ROW): key for key in keys}
     with ours(ClaimsUnavailable):
-        items = DynamoDBTable(client, table).get_many(list(rows), only=CLAIM_FIGURES)
+        items = DynamoDBTable(client, table).get_many(
+            list(rows), only=CLAIM_FIGURES, lagging=lagging
+        )
     # DynamoDB deletes an expired row hours or days later.
     return {
         rows[place]: _kept(item, now)
@@ -256,7 +269,10 @@ def _kept(row: Mapping[str, Any], now: float) -> KeptClaim:
     status, origin = row.get("status"), row.get("origin")
     works = _is_time(row.get("until"), END_OF_TIME) and row["until"] > now
     return KeptClaim(
-        status == _DONE, status == _CLAIMED and works, origin if isinstance(origin, str) else ""
+        status == _DONE,
+        status == _CLAIMED and works,
+        origin if isinstance(origin, str) else "",
+        status == _CLAIMED and not works,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from deadletter.contract import MINUTE
@@ -32,6 +32,8 @@ class Guard:
     deadline: float
     troubles: Troubles
     execution: str = ""
+    untold: list[tuple[str, Claim]] = field(default_factory=list)
+    """The messages that were processed, and whose claims could not be told so."""
 
     def claim(self, key: BusinessKey, message_id: str = "") -> Claim | None:
         """Claim a message; raises ClaimsUnavailable.
@@ -55,10 +57,21 @@ class Guard:
 
     def done(self, message_id: str, claim: Claim | None) -> None:
         """Mark a message as processed. Its effect has happened, so an error is only noted."""
+        if self.claims is None or claim is None:
+            return
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
-            if self.claims is None or claim is None or self.claims.done(claim):
-                return
-            self.troubles.notice(message_id, Trouble.LEASE_LOST)
+            try:
+                if not self.claims.done(claim):
+                    self.troubles.notice(message_id, Trouble.LEASE_LOST)
+            except ClaimsUnavailable:
+                self.untold.append((message_id, claim))
+                raise
+
+    def tell_again(self, message_id: str, claim: Claim) -> None:
+        """Say once more, seconds later, that a message was processed: a table may be back."""
+        if self.claims is not None:
+            with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
+                self.claims.done(claim)
 
     def withdraw(self, message_id: str, claim: Claim | None, *, tried: bool = True) -> bool:
         """Let the next receive process the message. An error is only noted.
