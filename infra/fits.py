@@ -190,6 +190,8 @@ def _consumer(settings: PipelineDeployment, typed: Typed) -> Iterator[tuple[str,
         )
     if consumer.is_webhook and not settings.consumer_library:
         yield ("consumer_library", "true, because the webhook writes the ledger")
+    if settings.ordering_key is not None and not settings.consumer_library:
+        yield ("consumer_library", "true, because without it no order of ordering_key is kept")
 
 
 def _paths(settings: PipelineDeployment) -> Iterator[tuple[str, str]]:

@@ -181,7 +181,8 @@ class Storage(Construct):
         )
 
     def grant_record_failures(self, permissions: Permissions, pipeline: str) -> None:
-        """Write the ledger and the claims of one pipeline, as the consumer library does.
+        """Write the ledger, the claims and the lines of ordering keys of one pipeline, as the
+        consumer library does.
 
         Nothing else in the table: no journal, no waiting room, no lease.
         """
@@ -193,15 +194,23 @@ class Storage(Construct):
         permissions.allow("Failures", ["dynamodb:UpdateItem"], table, written)
         written = rows([claims], WRITTEN_ATTRIBUTES[Partition.CLAIM])
         permissions.allow("Claims", ["dynamodb:UpdateItem"], table, written)
+        lines = Partition.LINE.of(pipeline, ANY)
+        reads = ["dynamodb:Query", "dynamodb:DeleteItem"]
+        permissions.allow("Lines", reads, table, partitions(lines))
+        written = rows([lines], WRITTEN_ATTRIBUTES[Partition.LINE])
+        permissions.allow("Waiting", ["dynamodb:UpdateItem"], table, written)
 
     def grant_judge_letters(self, permissions: Permissions, pipeline: str) -> None:
-        """Read the ledger, the matches and the replay runs of one pipeline, as the router does."""
+        """Read what the router judges a pipeline's letters by: ledger, claims, lines of ordering
+        keys, matches and replay runs.
+        """
         permissions.allow(
             "Letters",
             ["dynamodb:BatchGetItem"],
             [self.letters.table_arn],
             partitions(
                 Partition.LEDGER.of(pipeline, ANY),
+                Partition.CLAIM.of(pipeline, ANY),
                 Partition.MATCHES.of(pipeline),
                 Partition.RUNS.of(pipeline),
                 Partition.RUN.of(pipeline, ANY),
@@ -209,6 +218,8 @@ class Storage(Construct):
                 book_partition(EVERY_PIPELINE),
             ),
         )
+        lines = partitions(Partition.LINE.of(pipeline, ANY))
+        permissions.allow("Lines", ["dynamodb:Query"], [self.letters.table_arn], lines)
 
     def grant_read_ledger(self, permissions: Permissions, pipeline: str) -> None:
         """Read the ledger of one pipeline."""
@@ -308,6 +319,7 @@ class Storage(Construct):
             table,
             partitions(
                 Partition.LEDGER.of(ANY, ANY),
+                Partition.LINE.of(ANY, ANY),
                 *(
                     kind.of(ANY)
                     for kind in (

@@ -174,9 +174,7 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
     last = row.failures[-1].at if row.failures else 0.0
     processed = row.recovered_at is not None and row.recovered_at >= last
     if processed:
-        how = {"duplicate": "skipped, because it was processed before"}.get(
-            row.recovered_as, "processed"
-        )
+        how = _SKIPPED.get(row.recovered_as, "processed")
         yield _place(
             Where.PROCESSED,
             f"Its failure record says that it was {how}.",
@@ -277,6 +275,12 @@ FATES = {
     ReplayOutcome.LEFT: "left over when the run ended",
 }
 
+
+_SKIPPED = {
+    "duplicate": "skipped, because it was processed before",
+    "superseded": "skipped, because a later one of its ordering key was processed",
+}
+"""How a message was skipped, by what its failure record says."""
 
 _PARKED_BY_RUN = frozenset(
     {

@@ -341,6 +341,9 @@ class Partition(StrEnum):
     """`<pipeline>#ledger#<origin id>`: why and when one letter failed."""
     CLAIM = "done"
     """`<pipeline>#done#<idempotency key>`: a message that is processed, or was."""
+    LINE = "line"
+    """`<pipeline>#line#<hash of the ordering key>`: who is handled (sort key `head`), and each
+    message of the key that waits."""
     MATCHES = "matches"
     """`<pipeline>#matches`, sort key `rule_counts_key`: how often a version of a rule matched."""
     BOOK = "book"
@@ -391,6 +394,7 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
         *("ended_at", "ended_as", "ended_reason", "parked_at", "parked_as", "parked_rule"),
     ),
     Partition.CLAIM: (*CLAIM_FIGURES, "own", "payload", "content", "tries"),
+    Partition.LINE: (*_KEY, "own", "place", "origin", "claim", "done", "at"),
     Partition.BOOK: (*_KEY, "version"),
     Partition.MATCHES: ("pk", "sk"),
     Partition.JOURNAL: (

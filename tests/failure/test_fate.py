@@ -55,6 +55,7 @@ def test_a_letter_was_tried_unless_its_failure_says_that_it_was_given_back() -> 
         Fate.UNGUARDED,
         Fate.REFUSED,
         Fate.HELD_BACK,
+        Fate.BEHIND,
         Fate.LATE,
         Fate.BROKEN,
     }
@@ -64,4 +65,5 @@ def test_a_letter_was_tried_unless_its_failure_says_that_it_was_given_back() -> 
 
 
 def test_only_what_was_processed_or_is_confirmed_as_parked_may_leave_its_queue() -> None:
-    assert {Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.PARKED} == ACKNOWLEDGED
+    done = {Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.SUPERSEDED}
+    assert {*done, Fate.PARKED} == ACKNOWLEDGED

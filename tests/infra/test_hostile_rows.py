@@ -81,11 +81,11 @@ Statements = Sequence[Mapping[str, Any]]
 # that of redriver and replay runs: it moves this pipeline's letters, and so it and the probe are
 # hostile to other pipelines only.
 WRITES: dict[str, tuple[str, ...]] = {
-    "theirs-consumer": ("theirs#ledger#*", "theirs#done#*"),
+    "theirs-consumer": ("theirs#ledger#*", "theirs#done#*", "theirs#line#*"),
     "theirs watch": ("theirs#lease", "theirs#runs", "#lease"),
     "theirs route": (),
-    "order-events-consumer": ("order-events#ledger#*", "order-events#done#*"),
-    "orders consumer": ("orders#ledger#*", "orders#done#*"),
+    "order-events-consumer": ("order-events#ledger#*", "order-events#done#*", "order-events#line#*"),
+    "orders consumer": ("orders#ledger#*", "orders#done#*", "orders#line#*"),
     "orders redrive": ("orders#*",),
     "orders replay": ("orders#*",),
     "orders watch": ("orders#lease", "orders#runs", "#lease"),

@@ -41,10 +41,8 @@ MACHINE = f"arn:aws:states:{ACCOUNT}:stateMachine:deadletter-theirs-circuit-brea
 # Calls in the modules that the library loads, which it never makes itself.
 NOT_THE_LIBRARYS = {
     "dynamodb:GetItem": "one circuit, for the command line",
-    "dynamodb:Query": "lists circuits and matches, for the watch and the command line",
     "dynamodb:Scan": "lists rules and endpoints, for the command line",
     "dynamodb:PutItem": "of the table's adapter: for the journal and the replay runs",
-    "dynamodb:DeleteItem": "of the table's adapter: for the waiting room",
     "dynamodb:BatchWriteItem": "of the table's adapter: for the waiting room",
     "dynamodb:TransactWriteItems": "facts of letters, for the redriver",
 }
@@ -166,7 +164,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> set[Call]:
     )
     with pytest.raises(NotRegistered):
         look_up(Recording("ssm", NoParameters(), calls), "deadletter", "theirs")  # type: ignore[arg-type]  # a fake
-    for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None)):
+    ordered = replace(SETTINGS, ordering_key="body.account", sequence="body.version")
+    for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None), ordered):
         box = RecordedBox(settings, calls=calls)
         monkeypatch.setattr(runtime, "current_runtime", lambda box=box: box.runtime)
         live_through_everything(box)
@@ -198,6 +197,12 @@ def live_through_everything(box: RecordedBox) -> None:
     run({"orderId": 3})
     box.set_circuit("OPEN")
     run({"orderId": 4})
+    box.set_circuit("CLOSED")
+    # One that fails, one behind it, and one before it.
+    for version in (2, 3, 1, 2, 3):
+        does = {"do": "busy"} if version == 2 else {}
+        run({"orderId": f"{version}", "account": "a", "version": version, **does})
+    box.set_circuit("OPEN")
     poll_once(box)
     for key in ("theirs", "theirs#config"):
         box.set_circuit("CLOSED", key)
@@ -259,7 +264,7 @@ def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> Non
         assert not any(allows(statement, denied) for statement in statements)
 
 
-@pytest.mark.parametrize("partition", ["theirs#ledger#x", "theirs#done#x"])
+@pytest.mark.parametrize("partition", ["theirs#ledger#x", "theirs#done#x", "theirs#line#x"])
 @pytest.mark.parametrize("action", ["dynamodb:PutItem", "dynamodb:UpdateItem"])
 @pytest.mark.parametrize("attribute", ["lane", "due", "stamp", "copy", "letter", "object", "plans"])
 def test_a_row_of_the_library_has_no_attribute_that_others_believe(

@@ -60,7 +60,10 @@ THEIR_CONSUMER: dict[str, set[str]] = {
     # Receive and delete: for its event source mapping, or for a poller in a container.
     "arn:aws:sqs:eu-west-1:111122223333:their-main": {*TAKE_ONE, "sqs:GetQueueAttributes"},
     "queue theirs-parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+    "table Letters": {
+        *("dynamodb:BatchGetItem", "dynamodb:DeleteItem", "dynamodb:Query"),
+        "dynamodb:UpdateItem",
+    },
     "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
     "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-circuit-breaker": {
         "states:StartExecution"
@@ -140,7 +143,10 @@ SEE_EXECUTIONS = {"replay machines": {"states:ListExecutions"}}
 DECIDE_RUN = {
     "DlqReader": FIND_RUN,
     "ReplayApprover": {
-        "table Letters": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "table Letters": {
+        *("dynamodb:BatchGetItem", "dynamodb:DeleteItem", "dynamodb:Query"),
+        "dynamodb:UpdateItem",
+    },
         "replay machines": {"states:SendTaskSuccess"},
     },
 }
@@ -455,7 +461,7 @@ LETTERS_THEMSELVES = ["*#letter#*", "*#group#*"]
 PEOPLE: dict[str, dict[str, list[str]]] = {
     "DlqReader": {
         "table Letters": [
-            *("*#ledger#*", "*#matches", "*#lease", "*#observed", "*#book", "*#lanes", "*#runs"),
+            *("*#ledger#*", "*#line#*", "*#matches", "*#lease", "*#observed", "*#book", "*#lanes", "*#runs"),
             *("*#run#*#plan", "*#run#*#discard", "*#run#*#status", "*#run#*#?", "*#run#*#1?"),
             # These without their bodies.
             *LETTERS_THEMSELVES,
@@ -712,7 +718,7 @@ def test_a_consumer_of_yours_may_do_what_the_library_does_and_nothing_else(app: 
     said = managed(app)["theirs-consumer"]
     assert granted(said) == THEIR_CONSUMER
     assert confined(said) == {
-        "table Letters": ["theirs#ledger#*", "theirs#done#*"],
+        "table Letters": ["theirs#ledger#*", "theirs#done#*", "theirs#line#*"],
         "table Circuits": ["theirs"],
     }
     assert "TheirsConsumerPolicyArn" in app["Deadletter-Theirs"].outputs

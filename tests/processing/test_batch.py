@@ -1258,7 +1258,7 @@ def test_the_order_of_a_group_is_kept_when_switched_off() -> None:
 def test_every_fate_is_either_acknowledged_or_named_in_the_response() -> None:
     assert {fate for fate in Fate if BatchResult((_of(fate),)).failed} == {
         *(Fate.FAILED, Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK),
-        *(Fate.LATE, Fate.UNFINISHED, Fate.BROKEN),
+        *(Fate.BEHIND, Fate.LATE, Fate.UNFINISHED, Fate.BROKEN),
     }
 
 

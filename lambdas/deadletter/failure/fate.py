@@ -25,15 +25,22 @@ class Fate(StrEnum):
     UNGUARDED = Count.IDEMPOTENCY_UNAVAILABLE
     REFUSED = Figure.REFUSED_WHILE_OPEN
     HELD_BACK = Count.GROUP_HELD_BACK
+    BEHIND = Count.BEHIND_ANOTHER
+    SUPERSEDED = Count.SUPERSEDED
     LATE = Count.TOO_LATE_TO_PROCESS
     UNFINISHED = Count.UNFINISHED
     BROKEN = Count.CONSUMER_LIBRARY_ERROR
 
 
-ACKNOWLEDGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.PARKED})
-"""Fates of a message that may leave its queue: it was processed, or is confirmed as parked."""
+ACKNOWLEDGED = frozenset(
+    {Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.SUPERSEDED, Fate.PARKED}
+)
+"""Fates of a message that may leave its queue: it was processed, a later one of its ordering key
+was, or it is confirmed as parked."""
 
-UNTRIED = frozenset({Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK, Fate.LATE})
+UNTRIED = frozenset(
+    {Fate.BUSY, Fate.UNGUARDED, Fate.REFUSED, Fate.HELD_BACK, Fate.BEHIND, Fate.LATE}
+)
 """Fates of a message that comes back without having reached its handler."""
 
 UNBLAMED = UNTRIED | {Fate.BROKEN}

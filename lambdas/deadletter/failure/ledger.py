@@ -58,6 +58,11 @@ class Recovery(StrEnum):
     """It was processed before: the consumer skipped it."""
     SKIPPED = "skipped"
     """Its handler said that there was nothing to do."""
+    SUPERSEDED = "superseded"
+    """A later message of its ordering key was processed: the consumer skipped it."""
+
+
+_NOT_AGAIN = frozenset({Recovery.DUPLICATE, Recovery.SUPERSEDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +153,7 @@ class LedgerRow:
         None if it has said nothing final: the life goes on, or ended in the DLQ.
         """
         if self.recovered_at is not None and self.recovered_attempt == attempt:
-            return "duplicate" if self.recovered_as is Recovery.DUPLICATE else "recovered"
+            return "duplicate" if self.recovered_as in _NOT_AGAIN else "recovered"
         return self.ended_as if self.ended_as and self.ended_attempt == attempt else None
 
     @property

@@ -65,9 +65,11 @@ if TYPE_CHECKING:
     from deadletter.message.queue import Queue
     from deadletter.processing.collisions import Collisions
     from deadletter.processing.history import History
+    from deadletter.processing.key_order import KeyOrder
     from deadletter.processing.last_receive import LastReceive
     from deadletter.processing.parking import Parking
     from deadletter.processing.sudden_causes import SuddenCauses
+    from deadletter.routing.ordering import Place
 
 FINISHING_SECONDS = 3.0
 """No message is begun within this time before the deadline, because results must still be
@@ -134,7 +136,7 @@ class Consumer:
     `version` is kept with each failure. `team` is what the team says of its own exceptions.
     `causes` says for which causes parking has stopped; without it every permanent failure is
     parked. `collisions` says whether a message that collides with another one is parked; without it
-    such a message is processed.
+    such a message is processed. `order` keeps the messages of an ordering key in order.
     `first_tries` remembers how the process has fared with the messages before.
     `last_receive` knows which receive is a message's last one; without it a message that fails is
     hidden after its last receive too.
@@ -145,6 +147,7 @@ class Consumer:
     What happens to a message if a step fails:
 
     claim           not processed, comes back: an effect that cannot be guarded is not risked
+    line of a key   not processed, comes back: an effect out of its order is not risked
     handler         its failure is recorded, and it comes back or is parked
     done            stays acknowledged, because its effect has happened
     ledger          nothing but a gap in its history
@@ -180,6 +183,7 @@ class Consumer:
     crew: Crew | None = None
     bounded: bool = False
     collisions: Collisions | None = None
+    order: KeyOrder | None = None
     last_receive: LastReceive | None = None
     first_tries: FirstTries = field(default_factory=FirstTries)
 
@@ -322,8 +326,12 @@ class _Batch:
         ]
         self.gate.expect(reading for _, reading in self.readings if isinstance(reading, Delivery))
         self.results = [None] * len(records)
-        keys = [self._lane_of(record, reading, lane) for record, reading in self.readings]
-        tasks = [partial(self._process_lane, positions) for positions in lanes(keys, concurrency)]
+        order = self._order()
+        keys = [self._lane_of(*self.readings[position], lane) for position in order]
+        tasks = [
+            partial(self._process_lane, [order[each] for each in positions])
+            for positions in lanes(keys, concurrency)
+        ]
         in_threads = concurrency > 1 or self.consumer.bounded
         crew = self.consumer.crew if in_threads else None
         (crew or InTurn(self.consumer.clock)).work(
@@ -335,12 +343,21 @@ class _Batch:
         self._finish(results)
         return BatchResult(tuple(results), self.troubles.noticed, tuple(self.recovered))
 
+    def _order(self) -> Sequence[int]:
+        """The positions of the messages as they are handled: those of an ordering key in order."""
+        if self.consumer.order is None or self.consumer.pipeline.fifo:
+            return range(len(self.readings))
+        from deadletter.processing.key_order import arranged
+
+        return arranged([_place(reading) for _, reading in self.readings])
+
     def _lane_of(self, record: Record, reading: Reading | None, lane: Lane | None) -> object:
         """What a message is handled in order with; None if it is handled for itself."""
         if self.consumer.pipeline.fifo:
             return group_of(record) or None
         if lane is None or not isinstance(reading, Delivery):
-            return None
+            place = _place(reading)
+            return place and place.line
         return lane(reading)
 
     def _process_lane(self, positions: Sequence[int]) -> None:
@@ -377,6 +394,7 @@ class _Batch:
         Every handler has run: no slow table may bring the whole batch back.
         """
         tasks: list[Task] = [self._report]
+        tasks += [partial(self.guard.tell_again, *each) for each in self.guard.untold]
         if not self.direct:
             tasks += self._hidings(results)
             tasks += self._untried(results)
@@ -449,6 +467,10 @@ class _Batch:
             # The process that handled it may have died before it recorded the recovery.
             self._record_recovery(reading, Fate.DUPLICATE)
             return MessageResult(message_id, Fate.DUPLICATE)
+        if claim is not None and reading.place is not None and self.consumer.order is not None:
+            out_of_turn = self._out_of_turn(reading, reading.place, claim, self.consumer.order)
+            if out_of_turn is not None:
+                return out_of_turn
         if self._is_late:
             # Reading the circuits or claiming has taken all the time that was left.
             self.guard.withdraw(message_id, claim, tried=False)
@@ -469,6 +491,50 @@ class _Batch:
             own = self._own_outcomes(delivery, result, calls.own_seconds)
             return replace(result, outcomes=self.gate.shown((*calls.outcomes, *own)))
         return result
+
+    def _out_of_turn(
+        self, delivery: Delivery, place: Place, claim: Claim, order: KeyOrder
+    ) -> MessageResult | None:
+        """What becomes of a message that another one of its ordering key keeps from its handler.
+
+        None if it is its turn.
+        """
+        from deadletter.processing.key_order import Turn
+        from deadletter.routing.line import LinesUnavailable
+
+        message_id, wait, diagnosis = delivery.letter.message_id, None, None
+        # A replay run and a FIFO group keep an order of their own.
+        passes = delivery.stamp.run is not None or self.consumer.pipeline.fifo
+        until = self.last_start - WAITING_SECONDS
+        try:
+            turn = order.turn(self._own(place, delivery, order), claim, passes=passes, until=until)
+        except LinesUnavailable as error:
+            fate, diagnosis = Fate.UNGUARDED, diagnose(error, None, now=self.started)
+        else:
+            if turn is Turn.NOW:
+                return None
+            if turn is Turn.SUPERSEDED:
+                # Not done: its claim says what was processed.
+                self.guard.withdraw(message_id, claim, tried=False)
+                self._history().superseded(delivery)
+                return MessageResult(message_id, Fate.SUPERSEDED)
+            fate = Fate.BEHIND if turn is Turn.BEHIND else Fate.BUSY
+            wait = self._wait_for_others(delivery.record)
+        self.guard.withdraw(message_id, claim, tried=False)
+        return MessageResult(message_id, fate, diagnosis, wait)
+
+    def _own(self, place: Place, delivery: Delivery, order: KeyOrder) -> Place:
+        """The place of a message that may have lost its stamp: without it, it would wait for the
+        failure of its own life before.
+        """
+        if not delivery.may_have_lost_its_stamp:
+            return place
+        stamp = self._history().known_stamp(delivery)
+        if stamp is None:
+            from deadletter.routing.line import LinesUnavailable
+
+            raise LinesUnavailable("the ledger did not say which message it is")
+        return order.place_by(stamp, delivery) or place
 
     def _handle(
         self, delivery: Delivery, claim: Claim | None, calls: DependencyCalls
@@ -558,8 +624,7 @@ class _Batch:
             words = f": {diagnosis.message}" if diagnosis.message else ""
             because = f"failed for good ({diagnosis.category}: {diagnosis.error_type}{words})"
             category = str(diagnosis.category)
-            if self._parking().park(delivery, known_stamp, Reason.PERMANENT, because, category):
-                history.parked(delivery, known_stamp, Reason.PERMANENT)
+            if self._park(delivery, known_stamp, Reason.PERMANENT, because, category):
                 return MessageResult(letter.message_id, Fate.PARKED, diagnosis, error=error)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(letter.message_id, Fate.FAILED, diagnosis, wait, error, circuit)
@@ -620,7 +685,18 @@ class _Batch:
             for (record, reading), result in zip(self.readings, results, strict=True)
             if result.message_id and result.fate in UNBLAMED and reading is not None
         ]
-        return [partial(self._history().untried, *each) for each in left]
+        return [partial(self._record_untried, *each) for each in left]
+
+    def _record_untried(
+        self, record: Record, delivery: Delivery | None, result: MessageResult
+    ) -> None:
+        order, place = self.consumer.order, _place(delivery)
+        if order is not None and place is not None:
+            from deadletter.routing.line import LinesUnavailable
+
+            with self.troubles.noticing(LinesUnavailable, Trouble.CLAIMS, result.message_id):
+                order.wait(place)
+        self._history().untried(record, delivery, result)
 
     # Collisions.
 
@@ -663,8 +739,7 @@ class _Batch:
         is_ours = self.guard.withdraw(message_id, claim, tried=False)
         if is_ours and known_stamp is not None and not self.direct:
             because = f"another message with its idempotency key was processed; it {paths}"
-            if self._parking().park(delivery, known_stamp, Reason.KEY_CONFLICT, because):
-                history.parked(delivery, known_stamp, Reason.KEY_CONFLICT)
+            if self._park(delivery, known_stamp, Reason.KEY_CONFLICT, because):
                 return MessageResult(message_id, Fate.PARKED, diagnosis)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(message_id, Fate.FAILED, diagnosis, wait)
@@ -682,6 +757,26 @@ class _Batch:
     def _enforces(self) -> bool:
         """Whether messages are parked: mode observe moves nothing."""
         return self.consumer.pipeline.mode is Mode.ENFORCE
+
+    def _park(
+        self,
+        delivery: Delivery,
+        stamp: Stamp,
+        reason: Reason,
+        because: str,
+        category: str | None = None,
+    ) -> bool:
+        """Park a letter and record it; False if it comes back.
+
+        In an ordering key the record comes first: the messages behind it go on by its word.
+        """
+        history, is_first = self._history(), self.consumer.order is not None
+        if is_first and not history.parked(delivery, stamp, reason):
+            return False
+        is_parked = self._parking().park(delivery, stamp, reason, because, category)
+        if is_parked and not is_first:
+            history.parked(delivery, stamp, reason)
+        return is_parked
 
     def _parking(self) -> Parking:
         # Loaded with the first message that is parked.
@@ -734,6 +829,15 @@ class _Batch:
             return None
         return visibility.after_failure(backoff, receive, diagnosis.retry_after, random)
 
+    def _wait_for_others(self, record: Record) -> float:
+        """Seconds until a message is received again that waits for another one of its key."""
+        backoff, receive = self.consumer.pipeline.retry, receive_of(record)
+        last = self.consumer.last_receive
+        if last is not None and last.is_it(receive):
+            # It goes on waiting where no receive is counted.
+            return 0.0
+        return visibility.after_failure(backoff, receive, None, self.consumer.random)
+
     def _dies(self, record: Record, result: MessageResult) -> bool:
         """Whether SQS moves the message to the DLQ next, for a fault of its own.
 
@@ -774,6 +878,10 @@ def _read(reader: Reader, record: Record) -> Reading:
         return reader.read(record)
     except Exception as error:
         return error
+
+
+def _place(reading: Reading | None) -> Place | None:
+    return reading.place if isinstance(reading, Delivery) else None
 
 
 def _letter(reading: Reading | None) -> Letter | None:

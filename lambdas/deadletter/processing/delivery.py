@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, from_event, whole_number
@@ -12,6 +12,9 @@ from deadletter.message.stamp import Stamp
 from deadletter.processing.idempotency import BusinessKey, Identity
 from deadletter.rules.document import Document, DocumentBuilder
 from deadletter.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from deadletter.routing.ordering import Ordering, Place
 
 Record = Mapping[str, Any]
 """One record of the event by which Lambda hands over messages of SQS."""
@@ -22,7 +25,8 @@ class Delivery:
     """One receive of a letter; `record` is the unchanged record of the Lambda event.
 
     `forged` says that it carries a `Redrive` attribute that none of our roles wrote. `tries` is
-    which try of its message this is, from 1, over all its lives.
+    which try of its message this is, from 1, over all its lives. `place` is its place within its
+    ordering key; None if it has none.
     """
 
     record: Record
@@ -32,6 +36,7 @@ class Delivery:
     document: Document
     forged: bool
     tries: int = 1
+    place: Place | None = None
 
     @property
     def was_dead(self) -> bool:
@@ -65,6 +70,12 @@ class Reader:
         self._trusted = trusted_senders
         self._clock = clock
         self._identity = Identity(pipeline)
+        self._ordering: Ordering | None = None
+        if pipeline.ordering_key is not None:
+            # Loaded where messages have an order.
+            from deadletter.routing.ordering import Ordering
+
+            self._ordering = Ordering(pipeline)
 
     def read(self, record: Record) -> Delivery:
         """The delivery in a record; raises NotALetter. A body that is not JSON is a letter."""
@@ -72,7 +83,10 @@ class Reader:
         reading = stamps.read(letter, self._trusted)
         document = self._documents.build(letter, reading.stamp, None, self._clock())
         key = self._identity.key_of(letter, reading.stamp, document.value)
-        return Delivery(record, letter, reading.stamp, key, document, reading.forged)
+        place = None
+        if self._ordering is not None:
+            place = self._ordering.place(letter, reading.stamp, document, key.digest)
+        return Delivery(record, letter, reading.stamp, key, document, reading.forged, place=place)
 
 
 def id_of(record: Any) -> str:

@@ -79,20 +79,34 @@ class History:
                 return stamp.attempt
         return None
 
+    def superseded(self, delivery: Delivery) -> None:
+        """Record that a message was skipped for a later one of its ordering key."""
+        stamp = self.known_stamp(delivery)
+        if stamp is None:
+            return
+        message_id, now = delivery.letter.message_id, self.clock()
+        with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
+            self.log.recovered(stamp.origin, stamp.attempt, now, Recovery.SUPERSEDED)
+
     def no_longer_fails(self, delivery: Delivery) -> None:
         """Record that a message which failed in its first life only was processed."""
         message_id = delivery.letter.message_id
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
             self.log.leave_index(delivery.stamp.origin)
 
-    def parked(self, delivery: Delivery, stamp: Stamp, reason: Reason) -> None:
-        """Record that a letter was parked; the run of a replayed letter waits for that outcome."""
+    def parked(self, delivery: Delivery, stamp: Stamp, reason: Reason) -> bool:
+        """Record that a letter was parked; the run of a replayed letter waits for that outcome.
+
+        Returns whether that is on record.
+        """
         message_id, now = delivery.letter.message_id, self.clock()
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
             if stamp.run is None:
                 self.log.note_parked(stamp.origin, now, str(reason), "")
             else:
                 self.log.parked(stamp.origin, stamp.attempt, now, str(reason))
+            return True
+        return False
 
     def failed(
         self,

@@ -293,6 +293,7 @@ _OUTCOMES: Mapping[Fate, str] = {
     Fate.PROCESSED: "recovered",
     Fate.SKIPPED: "recovered",
     Fate.DUPLICATE: "duplicate",
+    Fate.SUPERSEDED: "duplicate",
     Fate.PARKED: "parked",
     Fate.FAILED: "failed",
     Fate.UNFINISHED: "unknown",

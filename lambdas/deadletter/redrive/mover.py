@@ -175,8 +175,9 @@ class Mover:
 
     Between the first send and the mark there is nothing but sends: a run that ends there has
     its letters sent again, and no other does. `targets` maps "main", "parking:<id>" and
-    "dedicated:<id>" to their queues. A letter that cannot be moved stays where it is, and is
-    counted.
+    "dedicated:<id>" to their queues. Where messages are `ordered`, those behind a parked one go on
+    by the ledger's word: it is written first, and without it the letter stays. A letter that cannot
+    be moved stays where it is, and is counted.
     """
 
     def __init__(
@@ -192,8 +193,10 @@ class Mover:
         random: Random,
         in_parallel: InParallel,
         tally: Tally,
+        ordered: bool = False,
     ) -> None:
         self._fifo = fifo
+        self._ordered = ordered
         self._targets = targets
         self._parking_queues = parking_queues
         self._room = room
@@ -323,9 +326,18 @@ class Mover:
         movable = [order for order in orders if self._target(order) in reachable]
         self._count_untried([order for order in orders if self._target(order) not in reachable])
         self._tally.count(Figure.REDRIVE_FAILURE, len(orders) - len(movable))
+        if self._ordered:
+            movable = self._told(movable)
         if self._fifo:
             movable = unbroken(orders, movable)
         return [] if self._is_too_late(movable) else movable
+
+    def _told(self, orders: Sequence[Order]) -> list[Order]:
+        """The orders without those to park of which the ledger could not be told."""
+        is_told = self._in_parallel([partial(self._note_one_parked, order) for order in orders])
+        told = [order for order, each in zip(orders, is_told, strict=True) if each]
+        self._count_untried([order for order in orders if order not in told])
+        return told
 
     def _is_reachable(self, target: str) -> bool:
         """Whether the target queue is one of ours and answers, asked before anything is sent."""
@@ -489,11 +501,14 @@ class Mover:
         return is_marked, undeleted
 
     def _note_parked(self, moved: Sequence[Order]) -> None:
-        """Write for people what was parked. The letters are safe: nothing depends on it."""
-        parked = [order for order in moved if order.parked_as is not None]
+        """Write for people what was parked, if it is not on record yet. The letters are safe."""
+        parked = [order for order in moved if order.parked_as is not None and not self._ordered]
         self._in_parallel([partial(self._note_one_parked, order) for order in parked])
 
-    def _note_one_parked(self, order: Order) -> None:
+    def _note_one_parked(self, order: Order) -> bool:
+        """Write that a letter is parked; False if that failed. Any other needs no word."""
+        if order.parked_as is None:
+            return True
         now, stamp = self._clock(), order.stamp
         rule = order.decision.rule or stamp.rule or ""
         # The letters behind it are more important than a note.
@@ -503,8 +518,9 @@ class Mover:
             except RecordsUnavailable as error:
                 self._tally.note_trouble(str(error))
             else:
-                return
+                return True
         self._tally.count(Count.LEDGER_UNAVAILABLE)
+        return False
 
     def _mark(self, moved: Sequence[Order], new_ids: Mapping[str, str], slot: Slot) -> bool:
         if not moved:

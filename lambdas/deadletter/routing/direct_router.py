@@ -36,7 +36,7 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp, StampReading
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
-from deadletter.routing.judgement import Case, judge
+from deadletter.routing.judgement import Case, behind, judge
 from deadletter.routing.router import (
     MOST_NAMED,
     LaneAnswer,
@@ -57,6 +57,7 @@ from deadletter.rules.rulebook import (
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from deadletter.routing.line import Lines
     from deadletter.routing.picker import Picker
     from deadletter.routing.selection import LiveRuns, Pick, Selection
     from deadletter.rules.json_schema import JsonSchema
@@ -142,6 +143,7 @@ class DirectRouter:
         random: Random,
         causes: CausesReader | None = None,
         live_runs: LiveRuns | None = None,
+        lines: Lines | None = None,
         schema: JsonSchema | None = None,
         documents: Documents | None = None,
         bad_rows: Callable[[], tuple[str, ...]] = tuple,
@@ -155,6 +157,7 @@ class DirectRouter:
         self._random = random
         self._causes = causes
         self._live_runs = live_runs
+        self._lines = lines
         self._schema = schema
         self._bad_rows = bad_rows
         self._documents = documents or DocumentBuilder(pipeline)
@@ -178,6 +181,7 @@ class DirectRouter:
             if self._pipeline.consumer_library and self._is_behind(judged, batch):
                 batch = self._read(questions)
                 judged = self._judged(questions, batch)
+            judged = self._in_order(judged)
         shadows: Counter[str] = Counter()
         costly: Counter[str] = Counter()
         verdicts = []
@@ -218,6 +222,36 @@ class DirectRouter:
             judged.append((question, matched, decision))
         return judged
 
+    def _in_order(self, judged: list[_Judged]) -> list[_Judged]:
+        """The decisions, but a letter that would go back waits for earlier ones of its key.
+
+        A replay run keeps the order of its own letters.
+        """
+        if self._lines is None:
+            return judged
+        # Loaded where letters have an order.
+        from deadletter.routing.line import LinesUnavailable
+        from deadletter.routing.ordering import Ordering
+
+        ordering = Ordering(self._pipeline)
+        places = [
+            ordering.place(question.letter, case.stamp, case.document)
+            if isinstance(decision, Redrive) and case.stamp.run is None
+            else None
+            for question, case, decision in judged
+        ]
+        try:
+            lines = self._lines.read([place for place in places if place], lagging=True)
+        except LinesUnavailable as error:
+            raise RouterUnavailable(str(error)) from error
+        in_order = []
+        for (question, case, decision), place in zip(judged, places, strict=True):
+            ahead = None if place is None else lines[place.line].ahead_of(place)
+            if ahead is not None and isinstance(decision, Redrive):
+                decision = behind(case, decision, ahead)
+            in_order.append((question, case, decision))
+        return in_order
+
     def _is_behind(self, judged: Sequence[_Judged], batch: _CaseBatch) -> bool:
         """Whether a row on which a decision may wrongly depend was newer than it was read."""
         doubted = set()
@@ -237,17 +271,18 @@ class DirectRouter:
         """
         with _router_unavailable():
             batch = self._read([question])
-        [case] = batch.cases
-        if case.row.unreadable:
-            raise RouterUnavailable("the message's failure record cannot be understood")
-        matched = batch.matched(case)
+            [case] = batch.cases
+            if case.row.unreadable:
+                raise RouterUnavailable("the message's failure record cannot be understood")
+            matched = batch.matched(case)
+            [(_, _, decision)] = self._in_order([(question, matched, judge(matched))])
         trials = batch.book.explain(
             case.document.value,
             batch.now,
             batch.matches,
             diverted=case.diverted,
         )
-        return _counted_verdict(question, matched, judge(matched), batch.book), trials
+        return _counted_verdict(question, matched, decision, batch.book), trials
 
     def possible(
         self, question: Question, holds: Callable[[Rule], bool | None]

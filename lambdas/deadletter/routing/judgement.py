@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
+from typing import TYPE_CHECKING
 
 from deadletter.circuit.state import Circuit
 from deadletter.contract import (
+    MINUTE,
     Body,
     Reason,
     circuit_lane,
@@ -32,6 +34,9 @@ from deadletter.rules.document import Document
 from deadletter.rules.rule import Action, Rule
 from deadletter.rules.rulebook import NO_MATCH, Match
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
+
+if TYPE_CHECKING:
+    from deadletter.routing.ordering import Place
 
 # Seconds. A HOLD rule decides first each time, so judging each minute would change nothing.
 _JUDGE_AGAIN = 86_400.0
@@ -186,6 +191,12 @@ class Case:
         in_time = release and self.stamp.reason != Reason.EXPIRED
         return self.is_past_own_expiry or (self.now >= self.expires and not in_time)
 
+
+BEHIND = (30.0, 5 * MINUTE)
+"""The shortest and the longest wait of a letter until it is looked at whether its turn has come."""
+
+BEHIND_SHARE = 0.25
+"""How long it waits again, as a part of the time that it has waited."""
 
 Judgement = Callable[[Case], Decision | None]
 
@@ -398,6 +409,14 @@ def delayed(case: Case) -> Decision:
     lane = delay_lane(rule.rule_id) if rule is not None and by_rule else DUE
     left = not by_rule and case.since_death > 0
     return Hold(lane, min(case.now + delay, case.ends), because, rule_id, left=left)
+
+
+def behind(case: Case, decision: Redrive, ahead: Place) -> Hold:
+    """A letter that would go back waits while an earlier one of its ordering key is open."""
+    because = f"behind message {ahead.origin} of its ordering key"
+    again = min(BEHIND[1], max(BEHIND[0], case.since_death * BEHIND_SHARE))
+    due = min(case.now + max(decision.delay, again), case.ends)
+    return Hold(DUE, due, because, decision.rule)
 
 
 def replayed(case: Case) -> Decision:

@@ -125,12 +125,12 @@ class Pipeline:
     reason, such as `POISON`, or else by the category of its last failure: `transient`,
     `schema`, `business` or `integration`."""
     ordering_key: Annotated[Path | None, Setting()] = None
-    """Where the key is whose messages have to be processed in order: a run sends one
-    message of a key after the other. Else the message group in a FIFO pipeline, and no order
-    in another."""
+    """Where the key is whose messages are processed [in order](consumer-reference.md#in-order),
+    which takes the consumer library. Else the message group in a FIFO pipeline, and no order in
+    another."""
     sequence: Annotated[Path | None, Setting()] = None
-    """Where a message's place within its ordering key is, as a number or text; else the time
-    of its first send."""
+    """Where a message's place within its ordering key is, as a number or text: once it is
+    processed, an older one is skipped. Else the time of its first send, and none is."""
     replay: Annotated[ReplayPolicy, Setting()] = field(default_factory=ReplayPolicy)
     """What a replay run does unless its plan says otherwise."""
     dedicated: Derived[tuple[str, ...]] = ()

@@ -36,6 +36,8 @@ SAYS: Mapping[Count, str] = {
     Count.IDEMPOTENCY_KEY_MISSING: "Messages without the idempotency key of their pipeline.",
     Count.MANY_COLLISIONS: "Colliding messages that were processed, because many collide.",
     Count.GROUP_HELD_BACK: "Messages given back behind an earlier message of their FIFO group.",
+    Count.BEHIND_ANOTHER: "Messages given back: an earlier one of their ordering key is not done.",
+    Count.SUPERSEDED: "Messages skipped: a later one of their ordering key was processed.",
     Count.TOO_LATE_TO_PROCESS: "Messages given back because the function was about to end.",
     Count.UNFINISHED: "Messages given back while their handler still ran.",
     Count.LEASE_LOST: "Handlers that ran longer than their claim on the message.",

@@ -224,6 +224,8 @@ class Count(StrEnum):
     IDEMPOTENCY_KEY_MISSING = "IdempotencyKeyMissing", _CONSUMER
     MANY_COLLISIONS = "ManyCollisions"
     GROUP_HELD_BACK = "GroupHeldBack"
+    BEHIND_ANOTHER = "BehindAnother"
+    SUPERSEDED = "Superseded"
     TOO_LATE_TO_PROCESS = "TooLateToProcess"
     UNFINISHED = "HandlerUnfinished", _CONSUMER
     LEASE_LOST = "LeaseLost", _CONSUMER

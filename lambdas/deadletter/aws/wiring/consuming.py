@@ -53,6 +53,11 @@ def consumer_for(
         count_metric(Count.BAD_ROW, 1)
         collisions.note_bad_claim(key, clock())
 
+    order = None
+    if stores.lines is not None:
+        from deadletter.processing.key_order import KeyOrder
+
+        order = KeyOrder(pipeline, stores.lines, clock, world.wait)
     can_collide = pipeline.idempotency_key is not None and pipeline.idempotency_payload != NOTHING
     return Consumer(
         pipeline=pipeline,
@@ -74,6 +79,7 @@ def consumer_for(
         causes=SuddenCauses(stores.causes, clock, count_metric),
         crew=crew,
         collisions=Collisions(collisions, clock, count_metric) if can_collide else None,
+        order=order,
         last_receive=LastReceive(main_queue, clock),
         pause=world.wait,
     )

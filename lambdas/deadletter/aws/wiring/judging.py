@@ -83,6 +83,8 @@ def router_for(
         random=world.random,
         causes=stores.causes,
         live_runs=DynamoDBLiveRuns(*stores.letters_table, bad_rows.note),
+        # A FIFO group moves as a whole, in its order; and the library alone writes lines.
+        lines=stores.lines if pipeline.consumer_library and not pipeline.fifo else None,
         schema=schema,
         bad_rows=bad_rows.take,
     )

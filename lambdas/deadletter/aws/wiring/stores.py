@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from deadletter.aws.executions import StepFunctionsExecutions
     from deadletter.aws.journal import DynamoDBJournal
     from deadletter.aws.ledger import DynamoDBLedger
+    from deadletter.aws.lines import DynamoDBLines
     from deadletter.aws.objects import S3RunObjects
     from deadletter.aws.outcomes import DynamoDBOutcomes
     from deadletter.aws.queue import SqsQueue
@@ -161,6 +162,23 @@ class Stores:
             ROWS_KEPT,
             lives=max(LIVES, self.pipeline.poison_lives),
             note_bad_row=self.note_bad_row,
+        )
+
+    @cached_property
+    def lines(self) -> DynamoDBLines | None:
+        """The lines of ordering keys; None where no message has one."""
+        if self.pipeline.ordering_key is None:
+            return None
+        from deadletter.aws.lines import DynamoDBLines
+        from deadletter.routing.line import patience_of
+
+        return DynamoDBLines(
+            *self.letters_table,
+            self.world.clock,
+            ROWS_KEPT,
+            self.ledger.rows,
+            patience_of(self.pipeline),
+            self.note_bad_row,
         )
 
     @cached_property
@@ -299,6 +317,7 @@ class Stores:
             random=self.world.random,
             in_parallel=self.in_parallel,
             tally=tally,
+            ordered=self.pipeline.ordering_key is not None,
         )
 
     @cached_property

@@ -1,0 +1,232 @@
+"""The lines of ordering keys in DynamoDB: one row for who is handled, one for each that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from deadletter.aws.claims import KeptClaim, kept_claims
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
+from deadletter.aws.table import PARTITION, SORT, Key, absent, between, equals, stored_number
+from deadletter.contract import Partition
+from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
+from deadletter.processing.idempotency import ClaimsUnavailable
+from deadletter.routing.line import (
+    NOBODY,
+    Handling,
+    KeyLine,
+    LinesUnavailable,
+    Patience,
+    PlaceState,
+    state_of,
+)
+from deadletter.routing.ordering import Place
+
+_HEAD, _LISTED = "head", "open "
+
+_PAGE = 10
+"""Rows of one read: most lines have the head alone."""
+
+Rows = Callable[..., Mapping[str, LedgerRow]]
+"""Reads failure records, as `Ledger.rows` does."""
+
+
+class DynamoDBLines:
+    """The lines of one pipeline. `rows` reads its failure records.
+
+    `patience` is how long others wait for a message of which no more is heard. `keep_seconds` is
+    how long a row stays after its last write.
+    """
+
+    #  partition <pipeline>#line#<hash of the key>
+    #    head                     who is handled: place, claim, token; the highest place done
+    #    open <place> <origin>    one row for each message that waits, in order
+    #
+    #  The head is written before the handler, and not after it: whether its message was processed
+    #  is what its claim says. So a message costs one write, and a crash at any moment leaves a
+    #  message that is open.
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        clock: Callable[[], float],
+        keep_seconds: float,
+        rows: Rows,
+        patience: Patience,
+        note_bad_row: NoteRow = ignore,
+    ) -> None:
+        self._client = client
+        self._table = DynamoDBTable(client, table)
+        self._pipeline = pipeline
+        self._clock = clock
+        self._keep_seconds = keep_seconds
+        self._rows = rows
+        self._patience = patience
+        self._note_bad_row = note_bad_row
+
+    def read(self, places: Sequence[Place], *, lagging: bool = False) -> Mapping[str, KeyLine]:
+        highest: dict[str, str] = {}
+        for place in places:
+            highest[place.line] = max(highest.get(place.line, ""), place.sort)
+        with ours(LinesUnavailable):
+            try:
+                return {
+                    line: self._line(line, sort, lagging=lagging) for line, sort in highest.items()
+                }
+            except (ClaimsUnavailable, LedgerUnavailable) as error:
+                raise LinesUnavailable(str(error)) from error
+
+    def take(self, place: Place, token: str, line: KeyLine) -> bool:
+        if line.holder is not None and line.is_held and not line.holder.is_of(place):
+            self.add(line.holder)
+        head = {
+            "own": token,
+            "place": place.number,
+            "origin": place.origin,
+            "claim": place.claim,
+            **({"done": line.done} if line.done else {}),
+            **self._times(),
+        }
+        as_read = absent("own") if line.token is None else equals("own", line.token)
+        with ours(LinesUnavailable):
+            try:
+                self._table.change(self._key(place.line, _HEAD), head, when=as_read)
+            except Conflict as conflict:
+                # The SDK's repeat of a write whose answer was lost finds our own token.
+                if (conflict.item or {}).get("own") != token:
+                    return False
+        self._strike_out([*line.finished, *(each for each in line.listed if each.is_of(place))])
+        return True
+
+    @ours(LinesUnavailable)
+    def add(self, place: Place) -> None:
+        self._table.change(self._listed(place), {"claim": place.claim, **self._times()})
+
+    def _strike_out(self, places: Sequence[Place]) -> None:
+        """Delete rows that say nothing any more; one that stays is found to say nothing again."""
+        with suppress(Failed, Conflict):
+            for place in places:
+                self._table.delete(self._listed(place))
+
+    def _line(self, line: str, highest: str, *, lagging: bool) -> KeyLine:
+        """The line up to a place: read on until a listed message is open, or no row is left."""
+        now, found, after = self._clock(), NOBODY, None
+        upto = between(SORT, _HEAD, f"{_LISTED}{highest}")
+        while True:
+            rows, after = self._table.page(
+                self._partition(line), upto, limit=_PAGE, lagging=lagging, after=after
+            )
+            found = self._with_rows(found, line, rows, now, lagging=lagging)
+            if after is None or found.first not in (None, found.holder):
+                return found
+
+    def _with_rows(
+        self,
+        line: KeyLine,
+        name: str,
+        rows: Sequence[Mapping[str, Any]],
+        now: float,
+        *,
+        lagging: bool,
+    ) -> KeyLine:
+        """The line with what these rows say, the head first."""
+        if rows and rows[0][SORT] == _HEAD:
+            line = replace(line, token=rows[0].get("own"))
+        # DynamoDB deletes an expired row hours or days later.
+        kept = [row for row in rows if _number(row.get("ttl"), now + 1) > now]
+        placed = {place: row for row in kept if (place := self._place(name, row)) is not None}
+        handlings = self._handlings(list(placed), now, lagging=lagging)
+        unknown = [each.origin for each in placed if handlings[each] is not Handling.DONE]
+        records = self._rows(unknown, lagging=lagging) if unknown else {}
+        for place, row in placed.items():
+            is_holder = row[SORT] == _HEAD
+            state = state_of(
+                handlings[place],
+                records.get(place.origin),
+                min(now, _number(row.get("at"), now)),
+                now,
+                self._patience,
+                is_holder=is_holder,
+            )
+            if is_holder:
+                line = replace(line, holder=place, done=_text(row, "done"))
+            if state is PlaceState.DONE and place.is_version:
+                line = replace(line, done=max(line.done, place.number))
+            elif line.is_past(place):
+                # It is skipped when it comes.
+                state = PlaceState.FINISHED
+            line = _with_state(line, place, state, is_holder=is_holder)
+        return line
+
+    def _handlings(
+        self, places: Sequence[Place], now: float, *, lagging: bool
+    ) -> Mapping[Place, Handling]:
+        keys = {place: (self._pipeline, place.claim) for place in places if place.claim}
+        table = self._client, self._table.name
+        found = kept_claims(*table, list(keys.values()), now, lagging=lagging) if keys else {}
+        claims = {place: found[key] for place, key in keys.items() if key in found}
+        return {place: _handling(claims.get(place)) for place in places}
+
+    def _place(self, line: str, row: Mapping[str, Any]) -> Place | None:
+        """The place in a row; None if it cannot be read: then nothing waits for it."""
+        number, _, origin = str(row[SORT]).removeprefix(_LISTED).rpartition(" ")
+        if row[SORT] == _HEAD:
+            number, origin = _text(row, "place"), _text(row, "origin")
+        if not number or not origin:
+            self._note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
+            return None
+        return Place(line, number, origin, _text(row, "claim"))
+
+    def _times(self) -> dict[str, Any]:
+        now = self._clock()
+        return {"at": stored_number(now), "ttl": int(now + self._keep_seconds)}
+
+    def _listed(self, place: Place) -> Key:
+        return self._key(place.line, f"{_LISTED}{place.sort}")
+
+    def _key(self, line: str, sort: str) -> Key:
+        return (self._partition(line), sort)
+
+    def _partition(self, line: str) -> str:
+        return Partition.LINE.of(self._pipeline, line)
+
+
+def _with_state(line: KeyLine, place: Place, state: PlaceState, *, is_holder: bool) -> KeyLine:
+    """The line with what one message is to the others."""
+    is_open = state is PlaceState.OPEN
+    if is_open:
+        first = place if line.first is None else min(line.first, place, key=_by_number)
+        line = replace(line, first=first)
+    if is_holder:
+        return replace(line, is_busy=state is PlaceState.BUSY, is_held=is_open)
+    finished = line.finished if is_open else (*line.finished, place)
+    return replace(line, listed=(*line.listed, place), finished=finished)
+
+
+def _handling(claim: KeptClaim | None) -> Handling:
+    if claim is None:
+        return Handling.NONE
+    if claim.is_done:
+        return Handling.DONE
+    if claim.is_claimed:
+        return Handling.LIVE
+    return Handling.ABANDONED if claim.is_abandoned else Handling.NONE
+
+
+def _by_number(place: Place) -> str:
+    return place.number
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any, otherwise: float) -> float:
+    return float(value) if isinstance(value, int | Decimal) else otherwise

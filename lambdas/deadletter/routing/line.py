@@ -1,0 +1,162 @@
+"""The messages of one ordering key that are not finished: a later one waits for those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from deadletter.contract import HOUR
+from deadletter.failure.fate import was_tried
+from deadletter.failure.ledger import LedgerRow
+from deadletter.routing.ordering import Place
+from deadletter.settings.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLine:
+    """What is known of one ordering key below some place.
+
+    done      the highest version that was processed, as far as it is known; empty before the first
+    first     the lowest place that is open: its message has failed, or was given back, and is
+              neither processed nor parked nor discarded
+    holder    the message that was handled last
+    is_busy   it is handled now, or its process has died and its effect may have happened
+    is_held   it is open, and nothing but the line says so
+    token     of its handling, as it is stored; None before the first
+    listed    the other places on record, as far as they were read
+    finished  those of them that are not open any more
+    """
+
+    done: str = ""
+    first: Place | None = None
+    holder: Place | None = None
+    is_busy: bool = False
+    is_held: bool = False
+    token: Any = None
+    listed: tuple[Place, ...] = ()
+    finished: tuple[Place, ...] = ()
+
+    def ahead_of(self, place: Place) -> Place | None:
+        """The message that one at this place waits for; None if its turn has come."""
+        first = self.first
+        if first is None or first.is_of(place) or first.number >= place.number:
+            return None
+        return first
+
+    def is_past(self, place: Place) -> bool:
+        """Whether a later version was processed than the one at this place. A number is no later
+        version than a text, nor the other way round.
+        """
+        return place.number < self.done and place.number[:1] == self.done[:1]
+
+    def is_held_by(self, place: Place) -> bool:
+        """Whether the message at this place was handled last."""
+        return self.holder is not None and self.holder.is_of(place)
+
+
+NOBODY = KeyLine()
+
+
+class LinesUnavailable(Exception):
+    """The lines of ordering keys gave no answer: no message is handled out of its turn."""
+
+
+class Lines(Protocol):
+    """The lines of a pipeline's ordering keys; raises LinesUnavailable."""
+
+    def read(self, places: Sequence[Place], *, lagging: bool = False) -> Mapping[str, KeyLine]:
+        """The lines of these places, by their hashes, each up to the highest place asked for.
+
+        Those that may be `lagging` cost half, and may lack what was written a moment ago.
+        """
+
+    def take(self, place: Place, token: str, line: KeyLine) -> bool:
+        """Say that a message is handled from now on, if the line is as it was read.
+
+        `token` is that of its claim, whose end tells the line that it was processed. False if
+        another message was faster.
+        """
+
+    def add(self, place: Place) -> None:
+        """List a message that was given back without being handled: later ones wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long others wait for a message of which no more is heard, in seconds.
+
+    unrecorded  after its process was gone, without a failure record: it is back by then; or it was
+                processed, and the word of that was lost
+    recorded    after its last failure: by then it has expired, if it is anywhere
+    """
+
+    unrecorded: float
+    recorded: float
+
+
+def patience_of(pipeline: Pipeline) -> Patience:
+    """The longest that a message of this pipeline can be on its way back."""
+    policies = (pipeline.policy, *pipeline.policies.values())
+    longest = max(policy.backoff.cap for policy in policies)
+    return Patience(longest + HOUR, pipeline.message_ttl)
+
+
+class Handling(Enum):
+    """What a message's claim says of its last handling: LIVE until its process ends, ABANDONED by
+    one that has told of no end, DONE; NONE if it failed or is not known."""
+
+    NONE = auto()
+    LIVE = auto()
+    ABANDONED = auto()
+    DONE = auto()
+
+
+class PlaceState(Enum):
+    """DONE; BUSY: it is handled, or its effect may have happened; OPEN; FINISHED otherwise."""
+
+    DONE = auto()
+    BUSY = auto()
+    OPEN = auto()
+    FINISHED = auto()
+
+
+def state_of(
+    handling: Handling,
+    row: LedgerRow | None,
+    since: float,
+    now: float,
+    patience: Patience,
+    *,
+    is_holder: bool,
+) -> PlaceState:
+    """What a message of a key is to the others. The `is_holder` of its line was handled last.
+
+    `row` is its failure record, `since` when it was taken or listed (epoch seconds).
+    """
+    if handling is Handling.DONE:
+        return PlaceState.DONE
+    if is_holder and handling is Handling.LIVE:
+        return PlaceState.BUSY
+    if is_holder and handling is Handling.ABANDONED and _is_silent(row, since):
+        return PlaceState.BUSY if now < since + patience.unrecorded else PlaceState.FINISHED
+    return PlaceState.OPEN if _is_open(row, since, now, patience) else PlaceState.FINISHED
+
+
+def _is_silent(row: LedgerRow | None, since: float) -> bool:
+    """Whether a message has told neither that it failed nor that it was parked since then."""
+    if row is None:
+        return True
+    told = (failure.at for failure in row.failures if was_tried(failure))
+    return max(row.parked_at or 0.0, *told, 0.0) < since
+
+
+def _is_open(row: LedgerRow | None, since: float, now: float, patience: Patience) -> bool:
+    """Whether a message that failed, or was given back, may still come."""
+    if row is not None and row.unreadable:
+        return True
+    last = row.failures[-1].at if row is not None and row.failures else 0.0
+    if row is not None and (row.has_left_index or (row.parked_at or -1.0) >= last):
+        return False
+    return now < (last + patience.recorded if last else since + patience.unrecorded)

@@ -1,0 +1,313 @@
+"""Messages of one ordering key, as the consumer library handles them, on tables in memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.consumer import consume
+from deadletter.consumer import runtime as consumer_runtime
+from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.failure.ledger import LedgerUnavailable, Recovery
+from deadletter.processing.key_order import arranged
+from deadletter.routing.line import patience_of
+from deadletter.routing.ordering import Place
+from deadletter.settings.pipeline import Pipeline
+from deadletter.testing import Letterbox
+from deadletter.testing.letterbox import FUNCTION_SECONDS, VISIBILITY
+
+SETTINGS = Pipeline(
+    "orders",
+    consumer_library=True,
+    idempotency_key="body.id",
+    ordering_key="body.account",
+    sequence="body.version",
+)
+
+
+class Shop:
+    """A consumer that applies versions of accounts, and refuses those that are `sick`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: Pipeline = SETTINGS) -> None:
+        self.box = Letterbox(settings, max_receive_count=2)
+        monkeypatch.setattr(consumer_runtime, "current_runtime", lambda: self.box.runtime)
+        self.sick: set[int] = set()
+        self.killed: set[int] = set()
+        self.applied: list[tuple[str, int]] = []
+
+    def send(self, *versions: int, account: str = "a") -> list[str]:
+        ids = []
+        for version in versions:
+            body = {"id": f"{account}{version}", "account": account, "version": version}
+            ids.append(self.box.send(body))
+        return ids
+
+    def work(self, record: dict[str, Any]) -> None:
+        body = json.loads(record["body"])
+        if body["version"] in self.killed:
+            raise KeyboardInterrupt
+        if body["version"] in self.sick:
+            raise TimeoutError
+        self.applied.append((body.get("account", ""), body["version"]))
+
+    def run(self) -> None:
+        self.box.run(lambda event, context: consume(event, context, self.work))
+
+    def settle(self, seconds: float = 1_000) -> None:
+        self.box.clock.advance(seconds)
+        self.run()
+
+    def versions(self, account: str = "a") -> list[int]:
+        return [version for name, version in self.applied if name == account]
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The rows of all lines, each with its sort key's first word."""
+        kind = f"#{Partition.LINE}#"
+        return [
+            {"kind": item["sk"]["S"].split()[0], **item}
+            for item in self.box.dynamodb.items("letters")
+            if kind in item["pk"]["S"]
+        ]
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> Shop:
+    return Shop(monkeypatch)
+
+
+def test_the_messages_of_a_batch_are_handled_in_order(shop: Shop) -> None:
+    shop.send(3, 1, 2)
+    shop.send(2, 1, account="b")
+    shop.run()
+    assert shop.versions() == [1, 2, 3]
+    assert shop.versions("b") == [1, 2]
+
+
+def test_a_later_one_waits_for_one_that_has_failed(shop: Shop) -> None:
+    shop.sick = {1}
+    shop.send(1)
+    shop.run()
+    shop.send(2, 3)
+    shop.send(1, account="b")
+    shop.run()
+    assert shop.applied == []
+    assert shop.box.metrics["BehindAnother"] == 2
+    shop.sick = set()
+    shop.settle()
+    shop.settle()
+    assert shop.versions() == [1, 2, 3]
+    assert shop.versions("b") == [1]
+
+
+def test_other_keys_do_not_wait(shop: Shop) -> None:
+    shop.sick = {1}
+    shop.send(1)
+    shop.run()
+    shop.send(2, account="b")
+    shop.run()
+    assert shop.versions("b") == [2]
+
+
+def test_an_older_one_is_skipped_once_a_later_one_was_processed(shop: Shop) -> None:
+    shop.send(2)
+    shop.run()
+    [late] = shop.send(1)
+    shop.run()
+    assert shop.versions() == [2]
+    assert shop.box.metrics["Superseded"] == 1
+    assert shop.box.waiting == []
+    assert shop.box.dead == []
+    # It was not processed, and no row says so.
+    rows = shop.box.dynamodb.items("letters")
+    [row] = [each for each in rows if each.get("origin") == {"S": late}]
+    assert row["status"]["S"] == "RELEASED"
+    assert shop.box.ledger(late).recovered_as is Recovery.SUPERSEDED
+
+
+def test_a_dead_one_that_is_skipped_is_on_record_as_superseded(shop: Shop) -> None:
+    shop.send(2)
+    shop.run()
+    body = {"id": "a1", "account": "a", "version": 1}
+    shop.box.redrive(body, origin="its-first-id", attempt=1)
+    shop.run()
+    row = shop.box.ledger("its-first-id")
+    assert row.recovered_as is Recovery.SUPERSEDED
+    assert row.outcome_in(1) == "duplicate"
+    assert "RedriveSuccess" not in shop.box.metrics
+
+
+@pytest.mark.parametrize("version", [None, "ten"])
+def test_a_message_without_a_number_supersedes_none(shop: Shop, version: str | None) -> None:
+    odd = {"id": "odd", "account": "a", "version": version}
+    shop.box.send(odd)
+    shop.run()
+    shop.send(1)
+    shop.run()
+    assert shop.versions() == [version, 1]
+    assert "Superseded" not in shop.box.metrics
+
+
+def test_a_ledger_that_gives_no_answer_brings_the_message_back(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sick = {1}
+    shop.send(1)
+    shop.run()
+
+    def down(*_: Any, **__: Any) -> Any:
+        raise LedgerUnavailable("down")
+
+    shop.send(2)
+    with monkeypatch.context() as patched:
+        patched.setattr(shop.box.runtime.consumer.order._lines, "_rows", down)  # type: ignore[union-attr]
+        shop.run()
+    assert shop.applied == []
+    assert shop.box.metrics["IdempotencyUnavailable"] == 1
+    shop.sick = set()
+    shop.settle()
+    shop.settle()
+    assert shop.versions() == [1, 2]
+
+
+def test_one_place_may_have_two_messages(shop: Shop) -> None:
+    for name in ("x", "y"):
+        shop.box.send({"id": name, "account": "a", "version": 1})
+    shop.run()
+    assert shop.versions() == [1, 1]
+
+
+def test_a_parked_one_lets_the_others_go_on(shop: Shop) -> None:
+    shop.sick = {1}
+    [first] = shop.send(1)
+    shop.run()
+    shop.send(2)
+    shop.run()
+    shop.settle()
+    assert shop.applied == []
+    client: Any = shop.box.dynamodb
+    ledger = DynamoDBLedger(client, "letters", "orders", shop.box.clock, ROWS_KEPT)
+    ledger.note_parked(first, shop.box.clock(), "POISON", "")
+    shop.box.redrive({"id": "a2", "account": "a", "version": 2}, origin="its-id", attempt=1)
+    shop.run()
+    assert shop.versions() == [2]
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_others_wait_while_an_effect_may_have_happened(shop: Shop, version: int) -> None:
+    shop.killed = {2}
+    shop.send(2)
+    with pytest.raises(KeyboardInterrupt):
+        shop.run()
+    shop.killed = set()
+    # Its claim has ended, and SQS hides it still.
+    shop.box.clock.advance(FUNCTION_SECONDS + 10)
+    shop.send(version)
+    shop.run()
+    assert shop.applied == []
+    assert shop.box.metrics["BusyElsewhere"] == 1
+    shop.settle()
+    shop.settle()
+    assert shop.versions() == [2, 3] if version == 3 else [2]
+
+
+def test_a_message_of_which_no_more_is_heard_is_waited_for_so_long(shop: Shop) -> None:
+    shop.killed = {1}
+    shop.send(1)
+    with pytest.raises(KeyboardInterrupt):
+        shop.run()
+    shop.box.clock.advance(VISIBILITY + 1)
+    [message] = shop.box.sqs.receive_message(QueueUrl=shop.box.main)["Messages"]
+    shop.box.sqs.delete_message(QueueUrl=shop.box.main, ReceiptHandle=message["ReceiptHandle"])
+    shop.send(2)
+    shop.settle(patience_of(SETTINGS).unrecorded - 2 * VISIBILITY)
+    assert shop.applied == []
+    shop.send(2)
+    shop.settle()
+    assert shop.versions() == [2]
+
+
+def test_without_a_sequence_the_first_send_decides_and_none_is_skipped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch, Pipeline("orders", consumer_library=True, ordering_key="body.account"))
+    shop.sick = {9}
+    shop.send(9)
+    shop.run()
+    shop.box.clock.advance(1)
+    shop.send(1)
+    shop.run()
+    assert shop.applied == []
+    shop.sick = set()
+    shop.settle()
+    shop.settle()
+    assert shop.versions() == [9, 1]
+    assert "Superseded" not in shop.box.metrics
+
+
+def test_a_message_without_the_key_waits_for_none(shop: Shop) -> None:
+    shop.box.send({"id": "x", "version": 1})
+    shop.run()
+    assert shop.box.waiting == []
+    assert shop.lines() == []
+
+
+def test_nothing_is_written_without_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch, Pipeline("orders", consumer_library=True, idempotency_key="body.id"))
+    shop.send(2, 1)
+    shop.run()
+    assert shop.versions() == [2, 1]
+    assert shop.lines() == []
+
+
+def test_a_message_costs_one_write_more(shop: Shop) -> None:
+    shop.send(*range(1, 6))
+    shop.run()
+    assert [row["kind"] for row in shop.lines()] == ["head"]
+
+
+def test_what_has_waited_leaves_no_row(shop: Shop) -> None:
+    shop.sick = {1}
+    shop.send(1)
+    shop.run()
+    shop.send(2)
+    shop.run()
+    assert sorted(row["kind"] for row in shop.lines()) == ["head", "open"]
+    shop.sick = set()
+    shop.settle()
+    shop.settle()
+    assert [row["kind"] for row in shop.lines()] == ["head"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("own", {"N": "7"}),
+        ("place", {"N": "7"}),
+        ("origin", {"S": ""}),
+        ("done", {"BOOL": True}),
+        ("at", {"S": "soon"}),
+        ("at", {"N": "99999999999"}),
+        ("ttl", {"S": "never"}),
+        ("ttl", {"N": "1"}),
+    ],
+)
+def test_a_broken_head_stops_no_message(shop: Shop, name: str, value: dict[str, Any]) -> None:
+    shop.send(1)
+    shop.run()
+    [head] = shop.lines()
+    head.pop("kind")
+    shop.box.dynamodb.put_item(TableName="letters", Item={**head, name: value})
+    shop.send(2)
+    shop.settle()
+    assert shop.versions() == [1, 2]
+
+
+def test_places_of_a_key_change_among_themselves() -> None:
+    def place(line: str, number: str) -> Place:
+        return Place(line, number, "x")
+
+    places = [place("a", "3"), None, place("b", "1"), place("a", "1"), place("a", "2")]
+    assert arranged(places) == [3, 1, 2, 4, 0]
