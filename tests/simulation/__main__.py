@@ -3,7 +3,8 @@
 With OF=shards the schedules are those of drains in shards instead of single runs, with
 OF=long-queue those of queues with hundreds of letters, with OF=breaker those of the circuit
 breaker, with OF=replay those of the workers of replay runs and of their pace, with OF=replay-run
-those of whole replay runs, with OF=review those of edits of rules. HASH=file and OUTCOME=file
+those of whole replay runs, with OF=review those of edits of rules, with
+OF=order those of messages that have an order. HASH=file and OUTCOME=file
 compare each seed's calls, or its outcome, with those of another commit.
 """
 
@@ -24,12 +25,14 @@ from deadletter.testing.clock import START
 from tests.simulation import (
     breaker_simulator,
     long_queue,
+    order_simulator,
     replay_simulator,
     rule_edits,
     shards_simulator,
 )
 from tests.simulation.digests import Digest, Kind, differing, digest
 from tests.simulation.long_queue import LongQueueSimulation
+from tests.simulation.order_simulator import OrderSimulation
 from tests.simulation.replay_pace import pace_schedule, paced
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.shards_simulator import ShardsSimulation
@@ -85,6 +88,9 @@ def some(
             counts["shards that took part"] += simulation.took_part
         if isinstance(simulation, LongQueueSimulation):
             counts.update(simulation.seen)
+        if isinstance(simulation, OrderSimulation):
+            counts["effects in order"] += simulation.in_order
+            counts["messages superseded"] += simulation.superseded
     return counts, broken
 
 
@@ -239,6 +245,12 @@ def show_edits(seed: int) -> int:
     return _show(rule_edits.edits_schedule(seed))
 
 
+def show_order(seed: int) -> int:
+    """Print the schedule of messages in order with this seed call by call."""
+    print(f"seed {seed}: {order_simulator.order_shape(seed)}")
+    return _show(order_simulator.order_schedule(seed))
+
+
 def compare(chosen: argparse.Namespace) -> int:
     """Hash the chosen seeds, and compare them with files, or write these."""
     seeds = range(chosen.first, chosen.first + chosen.runs)
@@ -280,6 +292,7 @@ MADE: Mapping[str, Kind] = {
     ),
     "replay-run": Kind(replay_simulator.schedule),
     "review": Kind(rule_edits.edits_schedule),
+    "order": Kind(order_simulator.order_schedule),
 }
 """How the schedule of a seed is made, by what it is of."""
 
@@ -290,6 +303,7 @@ PLAYED: Mapping[str, tuple[Callable[[int], int], Some]] = {
     "replay": (show_worker, some_of_workers),
     "replay-run": (show_replay, some_of_replay),
     "review": (show_edits, partial(some, simulate=rule_edits.edited)),
+    "order": (show_order, partial(some, simulate=order_simulator.in_order)),
 }
 """How one schedule is shown, and how many are played, by what they are of."""
 

@@ -34,6 +34,7 @@ from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import DAY, PARKED_LANE, dedicated_lane
 from deadletter.failure.causes import BEFORE, FailedTry, Second
 from deadletter.failure.classify import diagnose
+from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Skip
 from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Letter, from_api, to_event
@@ -577,19 +578,31 @@ class Simulation:
         handled: set[str] = set()
         try:
             consumer = self._build_consumer(process, handled)
+            faults = process.faults
             done = consumer.process(records, deadline=began + process.skew + TIMEOUT)
         except Crash:
             return
         if self.scheduler.now > began + TIMEOUT:
             # Lambda has long given up on it, whatever it says now.
             return
+        fates = {result.message_id: result.fate for result in done.results}
         for letter in letters:
+            if fates[letter.message_id] is Fate.SUPERSEDED:
+                self._superseded(letter)
+            if fates[letter.message_id] is Fate.BEHIND:
+                self._behind(process, letter, faults)
             if letter.message_id not in done.failed:
                 self.witness.effects.acknowledged(letter, letter.message_id in handled)
                 sqs.delete_message(
                     QueueUrl=self.stage.main, ReceiptHandle=handles[letter.message_id]
                 )
         self.witness.check_conservation()
+
+    def _superseded(self, letter: Letter) -> None:
+        raise Broken(f"{letter.message_id} is skipped, and no message has an order")
+
+    def _behind(self, process: Process, letter: Letter, faults: int) -> None:
+        raise Broken(f"{letter.message_id} is given back, and no message has an order")
 
     def _build_consumer(self, process: Process, handled: set[str]) -> Consumer:
         scheduler, stage = self.scheduler, self.stage

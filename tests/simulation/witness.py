@@ -319,6 +319,7 @@ class Witness:
             elif name in ("update_item", "put_item", "transact_write_items"):
                 self._journaled(process, name, options)
                 self._given_back(options)
+                self._postponed(process, options)
                 self.effects.claimed(process, name, options)
             elif name in ("batch_write_item", "delete_item"):
                 self._journaled(process, name, options)
@@ -385,6 +386,20 @@ class Witness:
                 self._admitted_by[copy] = process
                 if self._is_in_doubt(process, held):
                     self._admitted_in_doubt.add(copy)
+
+    def _postponed(self, process: Process, options: Mapping[str, Any]) -> None:
+        """A letter waits on. Its doubt ends with the intent under which it is looked at, so a
+        process that knows of it has counted it.
+        """
+        key = options.get("Key", {})
+        copy = self._places.get((key.get("pk", {}).get("S", ""), key.get("sk", {}).get("S", "")))
+        if (
+            copy is not None
+            and "lane" in options.get("Sets", {})
+            and (key_of(copy), True) in process.doubts
+        ):
+            self._admitted_by[copy] = process
+            self._admitted_in_doubt.add(copy)
 
     def _check_lanes(self, process: Process, held: Held, lane: str) -> None:
         if PARKED_LANE in (held.lane, lane) and held.lane != lane:

@@ -75,6 +75,7 @@ SCHEDULES = {
     "breaker": 5_000,
     "replay": 5_000,
     "replay-run": 1_000,
+    "order": 1_500,
 }
 """The schedules of a night, of each simulator: some minutes each."""
 
