@@ -68,10 +68,10 @@ def budgets() -> list[Budget]:
         *(
             Budget(f"code lines of {name}", code_lines_of(files_of(name)), most, goal)
             for name, most, goal in (
-                ("aws", 6_970, 4_700),
-                ("aws/wiring", 1_467, 550),
+                ("aws", 7_160, 4_700),
+                ("aws/wiring", 1_490, 550),
                 ("testing", 3_440, 1_850),
-                ("redrive", 4_402, 3_010),
+                ("redrive", 4_414, 3_010),
                 ("replay", 4_956, 2_440),
                 ("pace", 878, 400),
                 ("outage", 1_306, 1_030),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,16 +172,26 @@ def costs(monkeypatch: pytest.MonkeyPatch) -> Costs:
 
 @pytest.mark.parametrize(
     ("how", "together", "seconds"),
-    [("in batches of ten", 10, 0.1), ("one a second", 1, 1), ("one in ten seconds", 1, 10)],
+    [
+        ("in batches of ten", 10, 0.1),
+        ("in batches of ten, in order", 10, 0.1),
+        ("one a second", 1, 1),
+        ("one in ten seconds", 1, 10),
+    ],
 )
 def test_messages_that_succeed_take_what_is_said(
     costs: Costs, how: str, together: int, seconds: float
 ) -> None:
+    if how.endswith("in order"):
+        # Each key has ten messages, one of a batch.
+        ordering = {"ordering_key": "body.account", "sequence": "body.order"}
+        costs.box.settings = replace(costs.box.settings, **ordering)
     costs.fail_once.update(range(50, 2_000, 100))
     before = costs.dynamodb.consumed
     for batch in range(2_000 // together):
         for number in range(together):
-            costs.box.send({**BODY, "order": batch * together + number})
+            order = batch * together + number
+            costs.box.send({**BODY, "order": order, "account": f"{batch // 10}.{number}"})
         costs.box.run(costs.handler, batch_size=together)
         costs.box.clock.advance(seconds)
     used = costs.dynamodb.consumed - before
