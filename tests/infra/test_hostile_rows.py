@@ -84,7 +84,11 @@ WRITES: dict[str, tuple[str, ...]] = {
     "theirs-consumer": ("theirs#ledger#*", "theirs#done#*", "theirs#line#*"),
     "theirs watch": ("theirs#lease", "theirs#runs", "#lease"),
     "theirs route": (),
-    "order-events-consumer": ("order-events#ledger#*", "order-events#done#*", "order-events#line#*"),
+    "order-events-consumer": (
+        "order-events#ledger#*",
+        "order-events#done#*",
+        "order-events#line#*",
+    ),
     "orders consumer": ("orders#ledger#*", "orders#done#*", "orders#line#*"),
     "orders redrive": ("orders#*",),
     "orders replay": ("orders#*",),

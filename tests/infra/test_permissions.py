@@ -143,10 +143,7 @@ SEE_EXECUTIONS = {"replay machines": {"states:ListExecutions"}}
 DECIDE_RUN = {
     "DlqReader": FIND_RUN,
     "ReplayApprover": {
-        "table Letters": {
-        *("dynamodb:BatchGetItem", "dynamodb:DeleteItem", "dynamodb:Query"),
-        "dynamodb:UpdateItem",
-    },
+        "table Letters": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "replay machines": {"states:SendTaskSuccess"},
     },
 }
@@ -461,7 +458,16 @@ LETTERS_THEMSELVES = ["*#letter#*", "*#group#*"]
 PEOPLE: dict[str, dict[str, list[str]]] = {
     "DlqReader": {
         "table Letters": [
-            *("*#ledger#*", "*#line#*", "*#matches", "*#lease", "*#observed", "*#book", "*#lanes", "*#runs"),
+            *(
+                "*#ledger#*",
+                "*#line#*",
+                "*#matches",
+                "*#lease",
+                "*#observed",
+                "*#book",
+                "*#lanes",
+                "*#runs",
+            ),
             *("*#run#*#plan", "*#run#*#discard", "*#run#*#status", "*#run#*#?", "*#run#*#1?"),
             # These without their bodies.
             *LETTERS_THEMSELVES,

@@ -14,7 +14,7 @@ from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.failure.ledger import LedgerUnavailable, Recovery
 from deadletter.processing.key_order import arranged
 from deadletter.routing.line import patience_of
-from deadletter.routing.ordering import Place
+from deadletter.routing.ordering import KeyPlace
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
 from deadletter.testing.letterbox import FUNCTION_SECONDS, VISIBILITY
@@ -306,8 +306,8 @@ def test_a_broken_head_stops_no_message(shop: Shop, name: str, value: dict[str, 
 
 
 def test_places_of_a_key_change_among_themselves() -> None:
-    def place(line: str, number: str) -> Place:
-        return Place(line, number, "x")
+    def place(line: str, number: str) -> KeyPlace:
+        return KeyPlace(line, number, "x")
 
     places = [place("a", "3"), None, place("b", "1"), place("a", "1"), place("a", "2")]
     assert arranged(places) == [3, 1, 2, 4, 0]

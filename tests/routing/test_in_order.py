@@ -17,7 +17,7 @@ from deadletter.routing.decision import DUE, Decision, Hold, Park, Redrive
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.judgement import BEHIND
 from deadletter.routing.line import KeyLine, LinesUnavailable
-from deadletter.routing.ordering import Ordering, Place, line_of
+from deadletter.routing.ordering import KeyPlace, Ordering, line_of
 from deadletter.routing.router import Question, RouterUnavailable
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
@@ -38,11 +38,11 @@ PIPELINE = Pipeline(
 class StubLines:
     """Lines in which these messages come first, by the key."""
 
-    first: Mapping[str, Place] = field(default_factory=dict)
+    first: Mapping[str, KeyPlace] = field(default_factory=dict)
     broken: bool = False
-    asked: list[Place] = field(default_factory=list)
+    asked: list[KeyPlace] = field(default_factory=list)
 
-    def read(self, places: Sequence[Place], *, lagging: bool = False) -> Mapping[str, KeyLine]:
+    def read(self, places: Sequence[KeyPlace], *, lagging: bool = False) -> Mapping[str, KeyLine]:
         if self.broken:
             raise LinesUnavailable("no answer")
         assert lagging, "the library asks again before a message is handled"
@@ -50,10 +50,10 @@ class StubLines:
         first = {line_of(key): place for key, place in self.first.items()}
         return {place.line: KeyLine(first=first.get(place.line)) for place in places}
 
-    def take(self, place: Place, token: str, line: KeyLine) -> bool:
+    def take(self, place: KeyPlace, token: str, line: KeyLine) -> bool:
         raise AssertionError("a router takes nothing")
 
-    def add(self, place: Place) -> None:
+    def add(self, place: KeyPlace) -> None:
         raise AssertionError("a router lists nothing")
 
 
@@ -62,11 +62,11 @@ def message(account: str, version: int, **about: Any) -> Letter:
     return letter(body, message_id=f"{account}{version}", **about)
 
 
-def place(account: str, version: int) -> Place:
+def place(account: str, version: int) -> KeyPlace:
     number = Ordering(PIPELINE).sequence(
         message(account, version), Stamp("x"), _document(account, version)
     )
-    return Place(line_of(account), number, f"{account}{version}")
+    return KeyPlace(line_of(account), number, f"{account}{version}")
 
 
 def _document(account: str, version: int) -> Any:

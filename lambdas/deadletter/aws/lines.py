@@ -24,7 +24,7 @@ from deadletter.routing.line import (
     PlaceState,
     state_of,
 )
-from deadletter.routing.ordering import Place
+from deadletter.routing.ordering import KeyPlace
 
 _HEAD, _LISTED = "head", "open "
 
@@ -70,7 +70,7 @@ class DynamoDBLines:
         self._patience = patience
         self._note_bad_row = note_bad_row
 
-    def read(self, places: Sequence[Place], *, lagging: bool = False) -> Mapping[str, KeyLine]:
+    def read(self, places: Sequence[KeyPlace], *, lagging: bool = False) -> Mapping[str, KeyLine]:
         highest: dict[str, str] = {}
         for place in places:
             highest[place.line] = max(highest.get(place.line, ""), place.sort)
@@ -82,7 +82,7 @@ class DynamoDBLines:
             except (ClaimsUnavailable, LedgerUnavailable) as error:
                 raise LinesUnavailable(str(error)) from error
 
-    def take(self, place: Place, token: str, line: KeyLine) -> bool:
+    def take(self, place: KeyPlace, token: str, line: KeyLine) -> bool:
         if line.holder is not None and line.is_held and not line.holder.is_of(place):
             self.add(line.holder)
         head = {
@@ -105,10 +105,10 @@ class DynamoDBLines:
         return True
 
     @ours(LinesUnavailable)
-    def add(self, place: Place) -> None:
+    def add(self, place: KeyPlace) -> None:
         self._table.change(self._listed(place), {"claim": place.claim, **self._times()})
 
-    def _strike_out(self, places: Sequence[Place]) -> None:
+    def _strike_out(self, places: Sequence[KeyPlace]) -> None:
         """Delete rows that say nothing any more; one that stays is found to say nothing again."""
         with suppress(Failed, Conflict):
             for place in places:
@@ -165,15 +165,15 @@ class DynamoDBLines:
         return line
 
     def _handlings(
-        self, places: Sequence[Place], now: float, *, lagging: bool
-    ) -> Mapping[Place, Handling]:
+        self, places: Sequence[KeyPlace], now: float, *, lagging: bool
+    ) -> Mapping[KeyPlace, Handling]:
         keys = {place: (self._pipeline, place.claim) for place in places if place.claim}
         table = self._client, self._table.name
         found = kept_claims(*table, list(keys.values()), now, lagging=lagging) if keys else {}
         claims = {place: found[key] for place, key in keys.items() if key in found}
         return {place: _handling(claims.get(place)) for place in places}
 
-    def _place(self, line: str, row: Mapping[str, Any]) -> Place | None:
+    def _place(self, line: str, row: Mapping[str, Any]) -> KeyPlace | None:
         """The place in a row; None if it cannot be read: then nothing waits for it."""
         number, _, origin = str(row[SORT]).removeprefix(_LISTED).rpartition(" ")
         if row[SORT] == _HEAD:
@@ -181,13 +181,13 @@ class DynamoDBLines:
         if not number or not origin:
             self._note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
             return None
-        return Place(line, number, origin, _text(row, "claim"))
+        return KeyPlace(line, number, origin, _text(row, "claim"))
 
     def _times(self) -> dict[str, Any]:
         now = self._clock()
         return {"at": stored_number(now), "ttl": int(now + self._keep_seconds)}
 
-    def _listed(self, place: Place) -> Key:
+    def _listed(self, place: KeyPlace) -> Key:
         return self._key(place.line, f"{_LISTED}{place.sort}")
 
     def _key(self, line: str, sort: str) -> Key:
@@ -197,7 +197,7 @@ class DynamoDBLines:
         return Partition.LINE.of(self._pipeline, line)
 
 
-def _with_state(line: KeyLine, place: Place, state: PlaceState, *, is_holder: bool) -> KeyLine:
+def _with_state(line: KeyLine, place: KeyPlace, state: PlaceState, *, is_holder: bool) -> KeyLine:
     """The line with what one message is to the others."""
     is_open = state is PlaceState.OPEN
     if is_open:
@@ -219,7 +219,7 @@ def _handling(claim: KeptClaim | None) -> Handling:
     return Handling.ABANDONED if claim.is_abandoned else Handling.NONE
 
 
-def _by_number(place: Place) -> str:
+def _by_number(place: KeyPlace) -> str:
     return place.number
 
 

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from deadletter.processing.last_receive import LastReceive
     from deadletter.processing.parking import Parking
     from deadletter.processing.sudden_causes import SuddenCauses
-    from deadletter.routing.ordering import Place
+    from deadletter.routing.ordering import KeyPlace
 
 FINISHING_SECONDS = 3.0
 """No message is begun within this time before the deadline, because results must still be
@@ -493,7 +493,7 @@ class _Batch:
         return result
 
     def _out_of_turn(
-        self, delivery: Delivery, place: Place, claim: Claim, order: KeyOrder
+        self, delivery: Delivery, place: KeyPlace, claim: Claim, order: KeyOrder
     ) -> MessageResult | None:
         """What becomes of a message that another one of its ordering key keeps from its handler.
 
@@ -523,7 +523,7 @@ class _Batch:
         self.guard.withdraw(message_id, claim, tried=False)
         return MessageResult(message_id, fate, diagnosis, wait)
 
-    def _own(self, place: Place, delivery: Delivery, order: KeyOrder) -> Place:
+    def _own(self, place: KeyPlace, delivery: Delivery, order: KeyOrder) -> KeyPlace:
         """The place of a message that may have lost its stamp: without it, it would wait for the
         failure of its own life before.
         """
@@ -880,7 +880,7 @@ def _read(reader: Reader, record: Record) -> Reading:
         return error
 
 
-def _place(reading: Reading | None) -> Place | None:
+def _place(reading: Reading | None) -> KeyPlace | None:
     return reading.place if isinstance(reading, Delivery) else None
 
 

@@ -14,7 +14,7 @@ from deadletter.rules.document import Document, DocumentBuilder
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from deadletter.routing.ordering import Ordering, Place
+    from deadletter.routing.ordering import KeyPlace, Ordering
 
 Record = Mapping[str, Any]
 """One record of the event by which Lambda hands over messages of SQS."""
@@ -36,7 +36,7 @@ class Delivery:
     document: Document
     forged: bool
     tries: int = 1
-    place: Place | None = None
+    place: KeyPlace | None = None
 
     @property
     def was_dead(self) -> bool:

@@ -10,7 +10,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.idempotency import Claim
 from deadletter.routing.line import NOBODY, Lines
-from deadletter.routing.ordering import Ordering, Place
+from deadletter.routing.ordering import KeyPlace, Ordering
 from deadletter.settings.pipeline import Pipeline
 
 PAUSES = (0.1, 0.2, 0.4, 0.8)
@@ -46,12 +46,12 @@ class KeyOrder:
         self._clock = clock
         self._pause = pause
 
-    def place_by(self, stamp: Stamp, delivery: Delivery) -> Place | None:
+    def place_by(self, stamp: Stamp, delivery: Delivery) -> KeyPlace | None:
         """The place of a message by the stamp that is known of it; its own may have got lost."""
         letter, document = delivery.letter, delivery.document
         return self._ordering.place(letter, stamp, document, delivery.key.digest)
 
-    def turn(self, place: Place, claim: Claim, *, passes: bool, until: float) -> Turn:
+    def turn(self, place: KeyPlace, claim: Claim, *, passes: bool, until: float) -> Turn:
         """Wait for the message's turn, a moment and not beyond `until` (epoch seconds).
 
         With NOW it is its turn until its claim ends. One that `passes` waits for none before it:
@@ -74,12 +74,12 @@ class KeyOrder:
             self._pause(pause)
         return Turn.BUSY
 
-    def wait(self, place: Place) -> None:
+    def wait(self, place: KeyPlace) -> None:
         """List a message that was given back untried. Raises LinesUnavailable."""
         self._lines.add(place)
 
 
-def arranged(places: Sequence[Place | None]) -> list[int]:
+def arranged(places: Sequence[KeyPlace | None]) -> list[int]:
     """The positions of messages in the order in which they are handled.
 
     The messages of a key exchange their positions with each other; all others keep theirs.
@@ -96,5 +96,5 @@ def arranged(places: Sequence[Place | None]) -> list[int]:
     return order
 
 
-def _number(place: Place | None) -> str:
+def _number(place: KeyPlace | None) -> str:
     return "" if place is None else place.number

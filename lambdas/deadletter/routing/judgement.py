@@ -36,7 +36,7 @@ from deadletter.rules.rulebook import NO_MATCH, Match
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 if TYPE_CHECKING:
-    from deadletter.routing.ordering import Place
+    from deadletter.routing.ordering import KeyPlace
 
 # Seconds. A HOLD rule decides first each time, so judging each minute would change nothing.
 _JUDGE_AGAIN = 86_400.0
@@ -411,7 +411,7 @@ def delayed(case: Case) -> Decision:
     return Hold(lane, min(case.now + delay, case.ends), because, rule_id, left=left)
 
 
-def behind(case: Case, decision: Redrive, ahead: Place) -> Hold:
+def behind(case: Case, decision: Redrive, ahead: KeyPlace) -> Hold:
     """A letter that would go back waits while an earlier one of its ordering key is open."""
     because = f"behind message {ahead.origin} of its ordering key"
     again = min(BEHIND[1], max(BEHIND[0], case.since_death * BEHIND_SHARE))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from deadletter.contract import HOUR
 from deadletter.failure.fate import was_tried
 from deadletter.failure.ledger import LedgerRow
-from deadletter.routing.ordering import Place
+from deadletter.routing.ordering import KeyPlace
 from deadletter.settings.pipeline import Pipeline
 
 
@@ -30,28 +30,28 @@ class KeyLine:
     """
 
     done: str = ""
-    first: Place | None = None
-    holder: Place | None = None
+    first: KeyPlace | None = None
+    holder: KeyPlace | None = None
     is_busy: bool = False
     is_held: bool = False
     token: Any = None
-    listed: tuple[Place, ...] = ()
-    finished: tuple[Place, ...] = ()
+    listed: tuple[KeyPlace, ...] = ()
+    finished: tuple[KeyPlace, ...] = ()
 
-    def ahead_of(self, place: Place) -> Place | None:
+    def ahead_of(self, place: KeyPlace) -> KeyPlace | None:
         """The message that one at this place waits for; None if its turn has come."""
         first = self.first
         if first is None or first.is_of(place) or first.number >= place.number:
             return None
         return first
 
-    def is_past(self, place: Place) -> bool:
+    def is_past(self, place: KeyPlace) -> bool:
         """Whether a later version was processed than the one at this place. A number is no later
         version than a text, nor the other way round.
         """
         return place.number < self.done and place.number[:1] == self.done[:1]
 
-    def is_held_by(self, place: Place) -> bool:
+    def is_held_by(self, place: KeyPlace) -> bool:
         """Whether the message at this place was handled last."""
         return self.holder is not None and self.holder.is_of(place)
 
@@ -66,20 +66,20 @@ class LinesUnavailable(Exception):
 class Lines(Protocol):
     """The lines of a pipeline's ordering keys; raises LinesUnavailable."""
 
-    def read(self, places: Sequence[Place], *, lagging: bool = False) -> Mapping[str, KeyLine]:
+    def read(self, places: Sequence[KeyPlace], *, lagging: bool = False) -> Mapping[str, KeyLine]:
         """The lines of these places, by their hashes, each up to the highest place asked for.
 
         Those that may be `lagging` cost half, and may lack what was written a moment ago.
         """
 
-    def take(self, place: Place, token: str, line: KeyLine) -> bool:
+    def take(self, place: KeyPlace, token: str, line: KeyLine) -> bool:
         """Say that a message is handled from now on, if the line is as it was read.
 
         `token` is that of its claim, whose end tells the line that it was processed. False if
         another message was faster.
         """
 
-    def add(self, place: Place) -> None:
+    def add(self, place: KeyPlace) -> None:
         """List a message that was given back without being handled: later ones wait for it."""
 
 

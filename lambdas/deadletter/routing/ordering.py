@@ -55,7 +55,7 @@ def line_of(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeyPlace:
     """A message's place in the line of its ordering key.
 
     `line` is the hash of the key, `number` compares as the order does (see `Ordering.sequence`),
@@ -78,7 +78,7 @@ class Place:
         """Texts of two places in one line compare as the places do, and no two are the same."""
         return f"{self.number} {self.origin}"
 
-    def is_of(self, other: Place) -> bool:
+    def is_of(self, other: KeyPlace) -> bool:
         """Whether both are of one message."""
         return self.origin == other.origin or (self.claim != "" and self.claim == other.claim)
 
@@ -126,7 +126,7 @@ class Ordering:
 
     def place(
         self, letter: Letter, stamp: Stamp, document: Document, claim: str = ""
-    ) -> Place | None:
+    ) -> KeyPlace | None:
         """The letter's place in the line of its key; None if it is in order with no other.
 
         One that a person lets process once more is none of the line: he has chosen its time.
@@ -136,7 +136,7 @@ class Ordering:
         if not key or stamp.again:
             return None
         number = self.sequence(letter, stamp, document)
-        return Place(line_of(key), number, stamp.origin, claim)
+        return KeyPlace(line_of(key), number, stamp.origin, claim)
 
 
 def _scalar(path: Path | None, document: Document) -> str | int | float | None:
