@@ -145,7 +145,9 @@ HUNTS: Mapping[str, Hunt] = {
         600,
     ),
     "rule edits": Hunt(rule_edits_planted.BUGS, by_name(rule_edits.edited), 2_000),
-    "order": Hunt(order_planted.BUGS, by_name(order_simulator.in_order), 1_500),
+    "order": Hunt(
+        order_planted.BUGS, by_name(order_simulator.in_order, order_simulator.dying), 1_500
+    ),
     "breaker": Hunt(breaker_planted.BUGS, by_name(breaker_simulator.simulate), 400),
     "pause": Hunt(pause_planted.BUGS, {"pause": run_to_its_end(PauseSimulation)}, 5_000),
     "causes": Hunt(causes_planted.BUGS, {"deployment": run_to_its_end(CausesSimulation)}, 200),

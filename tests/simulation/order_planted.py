@@ -11,7 +11,6 @@ from deadletter.aws.lines import DynamoDBLines
 from deadletter.processing.key_order import KeyOrder, Turn
 from deadletter.redrive.mover import Mover
 from deadletter.routing import line as lines
-from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.line import Handling, KeyLine
 from tests.simulation.planting import Bugs, replaced
 
@@ -95,12 +94,6 @@ def _() -> Iterator[None]:
         )
 
     with replaced(DynamoDBLines, "take", make):
-        yield
-
-
-@bug("messages go back while earlier ones of their key are open")
-def _() -> Iterator[None]:
-    with replaced(DirectRouter, "_in_order", lambda _: lambda self, judged: judged):
         yield
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from deadletter.message.letter import Letter
 from deadletter.settings.pipeline import Pipeline
-from tests.simulation.scheduler import Plan, Process
+from tests.simulation.scheduler import Fault, Plan, Process
 from tests.simulation.simulator import (
     ATTEMPTS,
     LONG_TURN,
@@ -42,6 +42,9 @@ LATE = 0.2
 """The share of messages that are sent after the next one of their key."""
 
 
+DYING = 0.15
+
+
 @dataclass(frozen=True, slots=True)
 class Tried:
     """A message that has failed or was given back, the process, and that one's faults."""
@@ -58,15 +61,15 @@ class Tried:
 class OrderSimulation(Simulation):
     """One schedule of messages in order; raises Broken at the first broken promise."""
 
-    def __init__(self, seed: int, shape: Shape, plan: Plan) -> None:
+    def __init__(self, seed: int, shape: Shape, plan: Plan, late: float = LATE) -> None:
         super().__init__(seed, shape, plan)
         self._applied: dict[str, set[int]] = {}
         self._failed: dict[str, dict[int, Tried]] = {}
         # Some are sent late: SQS shows a standard queue in any order, too.
         numbers = list(range(len(shape.kinds)))
-        late = Random(seed + 11)
+        lot = Random(seed + 11)
         for at in range(len(numbers) - KEYS):
-            if late.random() < LATE:
+            if lot.random() < late:
                 numbers[at], numbers[at + KEYS] = numbers[at + KEYS], numbers[at]
         self._numbers = numbers
         self.superseded = 0
@@ -196,6 +199,24 @@ def order_shape(seed: int) -> Shape:
         # The main queue keeps messages for days, and none is taken in a few turns.
         hours=None,
     )
+
+
+def dying_plan(seed: int) -> Plan:
+    """Consumers that die now and then while they say what became of a message."""
+    random = Random(seed * 15_485_863 + 7)
+
+    def plan(process: Process, name: str, _number: int) -> Fault | None:
+        if not process.name.startswith("consumer") or name != "update_item":
+            return None
+        return Fault.CRASH_BEFORE if random.random() < DYING else None
+
+    return plan
+
+
+def dying(seed: int) -> None:
+    """A schedule in which consumers die, and half of the messages are late; raises Broken."""
+    shape = replace(order_shape(seed), fifo=False, kinds=("echo",) * 6, spells=(), rescues=())
+    OrderSimulation(seed, shape, dying_plan(seed), late=0.5).run()
 
 
 def order_schedule(seed: int) -> OrderSimulation:
