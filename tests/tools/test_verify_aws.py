@@ -27,7 +27,7 @@ from tests.aws.differences import DIFFERENCES
 from tools.verify_aws import __main__ as command
 from tools.verify_aws import page, templates
 from tools.verify_aws.account import PREFIX, AskedAccount, expect, is_ours, refused, zipped
-from tools.verify_aws.check import CHECKS, Check, Differs, Unclear, check, longest
+from tools.verify_aws.check import CHECKS, Check, Differs, Stopped, Unclear, check, longest
 from tools.verify_aws.checks.events import CASES, ENVELOPE
 from tools.verify_aws.checks.machines import NOTHING
 from tools.verify_aws.claims import SERVICES, claims
@@ -391,6 +391,18 @@ def test_a_stopped_check_gives_up_and_removes_what_it_made(client: Callable[[str
     assert leftovers(account) == ([], [])
 
 
+def test_what_a_removal_waits_for_is_waited_for_after_an_interruption(
+    client: Callable[[str], Any],
+) -> None:
+    waited: list[float] = []
+    account = AskedAccount(client, run="0a1b2c", pause=waited.append, stopped=lambda: True)
+    life = account.another()
+    with pytest.raises(Stopped):
+        life.pause(1)
+    account.remove("an app", lambda: life.pause(2))
+    assert (account.clear(), waited) == ([], [2])
+
+
 def test_an_interrupted_run_begins_no_other_check_and_reports_what_it_knows(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -611,11 +623,28 @@ def test_the_sweep_removes_what_a_killed_run_left_and_nothing_else(
     theirs = f"{PREFIX}-orders"
     kinds = made(client, account.name())
     made(client, theirs)
+    client("dynamodb").update_table(
+        TableName=f"{PREFIX}-0a1b2c-x-1", DeletionProtectionEnabled=True
+    )
     removed, left = leftovers(account)
     assert {what.split()[0] for what in removed} == kinds
     assert len(removed) == len(kinds)
     assert left == []
     assert leftovers(account) == ([], []), "what counts as removed is still there"
+
+
+def test_a_policy_of_a_stack_is_detached_before_the_role_goes_with_all_of_its_own(
+    account: AskedAccount, client: Callable[[str], Any]
+) -> None:
+    iam, name = client("iam"), account.role("lambda.amazonaws.com", []).rpartition("/")[2]
+    allowed = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    for policy in (f"{PREFIX}-0a1b2c-orders-consumer", "theirs"):
+        made = iam.create_policy(PolicyName=policy, PolicyDocument=document)["Policy"]
+        iam.attach_role_policy(RoleName=name, PolicyArn=made["Arn"])
+    removed, left = leftovers(account)
+    assert removed == [f"policy {PREFIX}-0a1b2c-orders-consumer of {name}", f"role {name}"]
+    assert left == []
 
 
 class Person:
