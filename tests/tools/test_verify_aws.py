@@ -78,6 +78,7 @@ MOTO: Mapping[str, str] = {
     "payload-of-a-state": DIFFERS,
     "queue-limits": DIFFERS,
     "recursion": UNCLEAR,
+    "retain-at-a-rollback": UNCLEAR,
     "redrive-allow": DIFFERS,
     "redrive-type": DIFFERS,
     "runtime": UNCLEAR,
