@@ -333,6 +333,7 @@ class Proof:
         self._until(lambda: self._processed()[CURED] == self._sent, "all of them are processed")
         attempts = [each["stamp"].get("attempt", 0) for each in self._taken[-KILLED:]]
         _require(1 in attempts, f"processed, but none sent back by a run: attempts {attempts}")
+        self._until_empty()
         return "a canary closed the circuit, and all were sent back and processed"
 
     def park(self) -> str:
@@ -353,7 +354,7 @@ class Proof:
     def calm(self) -> str:
         """Each page ends by itself, and nothing waits or was taken twice."""
         self._until(lambda: set(self._paged().values()) <= {"OK"}, "the pages end", self._paged)
-        self._until(lambda: not self._depth("main") + self._depth("dlq"), "the queues are empty")
+        self._until_empty()
         kinds = self._processed()
         _require(kinds[CURED] == self._sent, f"{self._sent} were sent, processed: {dict(kinds)}")
         _require(kinds[STUBBORN] < 2, "the stubborn message was processed twice")
@@ -606,6 +607,10 @@ class Proof:
             self._seen.add(message["MessageId"])
             self._sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
         return [json.loads(message["Body"]) for message in new]
+
+    def _until_empty(self) -> None:
+        """Wait until no message is on its way: a consumer deletes one after it has processed it."""
+        self._until(lambda: not self._depth("main") + self._depth("dlq"), "the queues are empty")
 
     def _until(
         self,
