@@ -160,7 +160,7 @@ bench-peers: $(READY) # Install other tools that move messages into build/peers,
 	$(BIN)/python -m lab.bench.peers
 	$(BIN)/python -m lab.bench.moving peers
 
-verify-aws: $(READY) # Ask a real account what no emulator can show; it asks first: ARGS="--list"
+verify-aws: $(READY) # Ask a real account what no emulator can show, and prove the product there; it asks first: ARGS="--list"
 	@$(BIN)/python -m tools.verify_aws $(ARGS)
 
 docs: $(READY) ## Write the generated pages anew

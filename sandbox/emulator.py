@@ -8,19 +8,18 @@ It ends, with the worker processes of its Lambda functions, as soon as its
 standard input closes: whatever befalls the process that started it, nothing is
 left behind.
 
-MiniStack is corrected where it would show a wrong picture of this app: alarms look at
-their own dimensions and at missing data, metrics embedded in log lines become metrics,
-alarms and the watch have minutes of six seconds, an invocation counts in AWS/Lambda
-however it came about, so does a throttle, a mapping receives for a throttled function, a
-batch to SQS, parameters and one event source mapping need the permission that IAM
-knows, a DynamoDB request names its partitions to IAM and PutMetricData its namespace, a
-message names its sender, a queue under a customer's key needs the key, a function sees the
-client context of its invocation, an invocation of more than 6 MB is refused, the workers of a
-package share it, and CloudFormation neither makes a table that is there already nor deletes a
-protected one, makes a deleted schedule again where a change set reverts drift, and takes a
-saved query. Calls that are made in a role are recorded (`sandbox.calls`). This
-reaches into MiniStack's private names, so read this file again before pinning another version
-of it.
+MiniStack is corrected where it would show a wrong picture of this app: alarms look at their own
+dimensions and at missing data, metrics embedded in log lines become metrics, alarms and the watch
+have minutes of six seconds, an invocation counts in AWS/Lambda however it came about, so does a
+throttle, a mapping receives for a throttled function, a batch to SQS, parameters and one event
+source mapping need the permission that IAM knows, a DynamoDB request names its partitions to IAM
+and PutMetricData its namespace, a message names its sender, a DLQ its sources, a queue under a
+customer's key needs the key, a function sees the client context of its invocation, an invocation
+of more than 6 MB is refused, the workers of a package share it, and CloudFormation neither makes
+a table that is there already nor deletes a protected one, makes a deleted schedule again where a
+change set reverts drift, and takes a saved query. Calls that are made in a role are recorded
+(`sandbox.calls`). This reaches into MiniStack's private names, so read this file again before
+pinning another version of it.
 """
 
 import asyncio
@@ -563,6 +562,21 @@ def ask_for_keys_as_sqs_does() -> None:
     iam_evaluator.enforce = asking_for_keys(iam_evaluator.enforce, keys_of, iam_evaluator.AuthError)
 
 
+def name_the_sources_of_a_dlq() -> None:
+    """Answer ListDeadLetterSourceQueues, which MiniStack has not."""
+
+    def sources(asked: Mapping[str, Any], _: str) -> Mapping[str, Any]:
+        arn = sqs._get_q(asked["QueueUrl"])["attributes"]["QueueArn"]
+        policies = {
+            url: json.loads(queue["attributes"].get("RedrivePolicy") or "{}")
+            for url, queue in sqs._queues.items()
+        }
+        named = [url for url, said in policies.items() if said.get("deadLetterTargetArn") == arn]
+        return {"queueUrls": sqs._externalize_result({"QueueUrls": named})["QueueUrls"]}
+
+    sqs._HANDLERS["ListDeadLetterSourceQueues"] = sources
+
+
 def fail_as_told() -> None:
     """Let calls fail that a fault hits; IAM has allowed them, and the record says so."""
     iam_evaluator.enforce = failing(
@@ -763,6 +777,7 @@ def main(*arguments: str) -> None:
     make_again_what_was_deleted()
     record_calls()
     ask_for_keys_as_sqs_does()
+    name_the_sources_of_a_dlq()
     fail_as_told()
     if "--still" in options:
         stop_the_time_of_sqs()

@@ -3,7 +3,6 @@
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,14 +17,10 @@ from sandbox.replay.pipeline import BY_GROUP, BY_KEY
 from sandbox.server import ROOT, Sandbox
 from tests.e2e.covers import is_by_day
 from tests.e2e.deployed import SPEED, Deployed
-from tests.e2e.prover import Proved, Prover
 from tests.e2e.receiver import Receiver
 from tests.e2e.stranger import Shop
 
 HERE = Path(__file__).parent
-
-# It begins first and is looked at when it has ended.
-PROOF = ("test_an_app_is_deployed_proved_and_destroyed",)
 
 # Seconds that a function and a POST may take: no wait of any test, so a busy machine may
 # need them all.
@@ -112,18 +107,6 @@ class Deployment:
     stranger: Shop
     stranger_role: str
     unhurried: Unhurried
-
-
-@pytest.fixture(scope="session", autouse=True)
-def proof(request: pytest.FixtureRequest) -> Iterator[Future[Proved] | None]:
-    """The run of `tests/e2e/test_prove.py`, if that is among the tests: most of it is waiting."""
-    if not any(item.name in PROOF for item in request.session.items):
-        yield None
-        return
-    prover = Prover(ROOT / "build" / "prove-sandbox")
-    with ThreadPoolExecutor(1) as beside:
-        yield beside.submit(prover.run)
-        prover.stop()
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,6 @@ NOTHING = Covered()
 _RUN = ("redrive", "route", "consumer")
 
 COVERS: Mapping[str, Mapping[str, Covered]] = {
-    "test_prove": {"an_app_is_deployed_proved_and_destroyed": NOTHING},
     "test_deployed": {
         "the_schedule_starts_a_run": Covered(_RUN),
         "an_exhausted_letter_is_parked_with_its_reason": Covered(_RUN),

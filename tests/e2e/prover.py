@@ -1,8 +1,8 @@
-"""`python -m tools.verify_aws --prove` against an AWS of its own, on the real clock."""
+"""`python -m tools.verify_aws` against an AWS of its own, on the real clock."""
 
 from __future__ import annotations
 
-import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +25,11 @@ class Proved:
     printed: str
     left: list[str]
 
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """What was said of each check."""
+        return dict(re.findall(r"^\d+/\d+ (\S+): (\w+)$", self.printed, re.MULTILINE))
+
     def step(self, name: str) -> str:
         """The line of a step; empty if it was not taken."""
         lines = [line for line in self.printed.splitlines() if line.startswith(f"{name} ")]
@@ -32,40 +37,46 @@ class Proved:
 
 
 class Prover:
-    """One run, from a thread; `stop` ends it and its sandbox at once."""
+    """One run in a sandbox of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: subprocess.Popen[str] | None = None
-        self._ended = threading.Event()
 
-    def run(self, meddle: Callable[[Sandbox], object] | None = None, *more: str) -> Proved:
-        """Run it; *meddle* breaks something meanwhile, from a thread of its own."""
+    def run(
+        self, meddle: Callable[[Sandbox], object] | None, *words: str, then: str = ""
+    ) -> Proved:
+        """Type *words* behind it, and *then* in a second run, if there is one.
+
+        *meddle* breaks something meanwhile, from another thread.
+        """
         with Sandbox(self._folder) as sandbox:
             bootstrap(sandbox)
             with QueueMetrics(sandbox.queues, sandbox.client("cloudwatch"), interval=1.0):
-                self._process = process = subprocess.Popen(
-                    [sys.executable, "-m", "tools.verify_aws", "--prove", "--yes", *more],
-                    cwd=ROOT,
-                    env=environment(sandbox, self._folder.absolute()),
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    start_new_session=True,
-                )
+                self._process = self._typed(sandbox, *words)
                 if meddle is not None:
                     threading.Thread(target=meddle, args=(sandbox,), daemon=True).start()
-                printed, _ = process.communicate()
-            return Proved(process.returncode, printed, leavings(sandbox))
+                printed, _ = self._process.communicate()
+                if then:
+                    self._process = self._typed(sandbox, then)
+                    printed += self._process.communicate()[0]
+            return Proved(self._process.returncode, printed, leavings(sandbox))
 
-    def interrupt(self) -> None:
-        """Ctrl-C."""
+    def _typed(self, sandbox: Sandbox, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tools.verify_aws", "--yes", *words],
+            cwd=ROOT,
+            env=environment(sandbox, self._folder.absolute()),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        """Ctrl-C, or another."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGINT)
-
-    def stop(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.send_signal(number)
 
 
 def leavings(sandbox: Sandbox) -> list[str]:

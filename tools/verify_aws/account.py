@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -73,14 +74,17 @@ class AskedAccount:
             pause=self._wait,
             clock=self.clock,
             poll_seconds=self.poll_seconds,
-            stopped=self._stopped,
+            stopped=self._is_stopped,
         )
 
     def pause(self, seconds: float) -> None:
         """Wait; raises Stopped if a person ended the run, unless it is for a removal."""
-        if self._stopped() and not self._removing:
+        if self._is_stopped():
             raise Stopped
         self._wait(seconds)
+
+    def _is_stopped(self) -> bool:
+        return self._stopped() and not self._removing
 
     @property
     def region(self) -> str:
@@ -101,16 +105,22 @@ class AskedAccount:
         try:
             yield self
         finally:
-            self._removing = True
-            while self._removals:
-                what, removal = self._removals.pop()
-                try:
-                    removal()
-                except Exception as error:
-                    # Whatever it is, the others are removed all the same.
-                    if code_of(error) not in GONE:
-                        left.append(f"{what}: {error}")
-            self._removing = False
+            left += self.clear()
+
+    def clear(self) -> list[str]:
+        """Remove what was made so far; returns what could not be removed."""
+        left = []
+        self._removing = True
+        while self._removals:
+            what, removal = self._removals.pop()
+            try:
+                removal()
+            except Exception as error:
+                # Whatever it is, the others are removed all the same.
+                if code_of(error) not in GONE:
+                    left.append(f"{what}: {error}")
+        self._removing = False
+        return left
 
     def until(self, look: Callable[[], Any], seconds: float, what: str, every: float = 1) -> Any:
         """The first true answer of `look`; raises Unclear if none comes in `seconds`."""
@@ -215,6 +225,8 @@ class AskedAccount:
         """The name of a new function: `code` is a module with a function `handler`."""
         function, name = self.client("lambda"), self.name("function")
         role = self.role("lambda.amazonaws.com", statements)
+        logs, group = self.client("logs"), f"/aws/lambda/{name}"
+        self.remove(f"log group {group}", lambda: logs.delete_log_group(logGroupName=group))
         self.remove(f"function {name}", lambda: function.delete_function(FunctionName=name))
 
         def create() -> bool:
@@ -262,11 +274,14 @@ GONE = {
 """Codes that mean: there is nothing to remove."""
 
 
-def zipped(code: str) -> bytes:
-    """A function's archive with one module, `index`."""
+def zipped(code: str, *packages: Path) -> bytes:
+    """A function's archive with a module, `index`, and these packages."""
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as file:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("index.py", code)
+        for package in packages:
+            for module in sorted(package.rglob("*.py")):
+                file.write(module, module.relative_to(package.parent))
     return archive.getvalue()
 
 

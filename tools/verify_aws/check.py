@@ -47,7 +47,7 @@ CHECKS: dict[str, Check] = {}
 """Every check by its name, in the order in which they are run."""
 
 
-AT_ONCE = 4
+AT_ONCE = 8
 """How many checks are under way at a time: most of a check is waiting."""
 
 

@@ -24,6 +24,8 @@ class AwsClaim:
     """How it shows in a real account, where an hour or a dollar is not enough."""
     tested: str = ""
     """The test that an emulator answers rightly, where one does."""
+    step: str = ""
+    """The step of the product's run that decides it."""
     if_false: str = ""
     """What happens to messages, bodies or pages if it is false, where safety rests on it."""
 

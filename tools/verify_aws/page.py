@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from tools.verify_aws import checks as _checks
-from tools.verify_aws.check import CHECKS, longest
+from tools.verify_aws.check import CHECKS
 from tools.verify_aws.claims import SERVICES, AwsClaim, claims
+from tools.verify_aws.prove import most
 
 __all__ = ["_checks", "text", "write"]
 
@@ -24,24 +24,26 @@ what the product relies on and an emulator leaves out or does otherwise.
 ## Ask an account
 
 ```
-make verify-aws                       # says what it will do, and asks for the account's number
-make verify-aws ARGS="--list"         # each check, what it makes, the most that it costs
-make verify-aws ARGS="--only body"    # one check
-make verify-aws ARGS="--sweep"        # remove what a killed run left
+make verify-aws                             # says what it will do, and asks first
+make verify-aws ARGS="--list"               # each check, what it makes, the most that it costs
+make verify-aws ARGS="--only product body"  # these only
+make verify-aws ARGS="--sweep"              # remove what a killed run left
 ```
 
-Use an account for experiments (`--profile`, `--region`): it makes queues, tables, functions,
-roles, alarms and small stacks, all named `dlq-verify-*`, and removes them after each check, also
-after Ctrl-C. It touches nothing else. A KMS key has no name; it deletes itself after seven days.
-{count} checks, four at a time, take at most {minutes} minutes and ${dollars:.2f} by list prices of
-us-east-1: the sum of the checks' own limits, not a measured run. The report is printed, and
-written to `build/verify-aws.json`. The exit code is 1 if a claim differs, could not be decided, or
-something is left.
+Use an account for experiments (`--profile`, `--region`), with `cdk bootstrap` done. All that is
+made is named `dlq-verify-*` and removed again, also after Ctrl-C; nothing else is touched. A KMS
+key has no name; it deletes itself after seven days. {count} checks, eight at a time, make queues,
+tables, functions, roles, alarms and small stacks. Beside them `product` deploys an app as you
+would: a mistyped rule pages, a typed one holds its message, an outage opens and closes a circuit,
+messages heal and park; the app is destroyed and deployed again over what stayed, with boto3
+alone; messages heal again, and what was parked is approved and replayed. `dlq doctor` is green
+both times.
 
-- **holds**: AWS does what we claim.
-- **differs**: it does not. The row below says what relies on it; please open an issue with the
-  report.
-- **unclear**: a permission was missing or an answer took too long. The claim stays open.
+All takes at most {minutes} minutes by documented times, beside CloudFormation's, and
+${dollars:.2f} by list prices of us-east-1. The report is printed, and written to
+`build/verify-aws.json`: each claim below is **decided**, **wrong** (please open an issue with the
+report) or **undecided**: not asked, a permission was missing, or an answer took too long. The
+exit code is 1 if anything asked did not hold, or something is left.
 
 A test runs the checks on moto and on our models (`tests/tools/test_verify_aws.py`). Smaller
 differences between AWS's documentation and the emulators, not asked of AWS:
@@ -60,11 +62,11 @@ not show within an hour.
 
 def text() -> str:
     """The page."""
-    chosen = CHECKS.values()
+    dollars, minutes = most(CHECKS.values(), proves=True)
     head = BEGIN.format(
-        count=len(chosen),
-        minutes=math.ceil(longest(chosen) / 60),
-        dollars=sum(check.dollars for check in chosen),
+        count=len(CHECKS),
+        minutes=minutes,
+        dollars=dollars,
         safety="".join(_safety()),
     )
     return head + "".join(_tables())
@@ -96,6 +98,8 @@ def _ways(claim: AwsClaim) -> Iterator[str]:
     for check in CHECKS.values():
         if claim.id in check.claims:
             yield f"`{check.name}`"
+    if claim.step:
+        yield f"`product`: {claim.step}"
     if claim.tested:
         yield f"[tested](../{claim.tested})"
     if claim.watch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -14,9 +15,14 @@ Leftover = tuple[str, Callable[[], object]]
 
 
 def sweep(
-    account: AskedAccount, services: Collection[str] | None = None
+    account: AskedAccount,
+    services: Collection[str] | None = None,
+    say: Callable[[str], object] = lambda _: None,
 ) -> tuple[list[str], list[str]]:
-    """What was removed, and what could not be; of these services only, if any are given."""
+    """What was removed, and what could not be; of these services only, if any are given.
+
+    `say` hears of each thing before it is removed: a stack takes minutes.
+    """
     removed: list[str] = []
     left: list[str] = []
     for service, find in _FINDERS:
@@ -24,6 +30,7 @@ def sweep(
             continue
         try:
             for what, removal in list(find(account)):
+                say(f"removing {what}")
                 try:
                     removal()
                     removed.append(what)
@@ -56,9 +63,17 @@ def _queues(account: AskedAccount) -> Iterator[Leftover]:
 
 def _tables(account: AskedAccount) -> Iterator[Leftover]:
     dynamodb = account.client("dynamodb")
+
+    def remove(name: str) -> None:
+        table = dynamodb.describe_table(TableName=name)["Table"]
+        if table.get("DeletionProtectionEnabled"):
+            dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
+            dynamodb.get_waiter("table_exists").wait(TableName=name)
+        dynamodb.delete_table(TableName=name)
+
     for name in _pages(dynamodb, "list_tables", "TableNames"):
         if is_ours(name):
-            yield f"table {name}", partial(dynamodb.delete_table, TableName=name)
+            yield f"table {name}", partial(remove, name)
 
 
 def _mappings(account: AskedAccount) -> Iterator[Leftover]:
@@ -162,17 +177,43 @@ def _parameters(account: AskedAccount) -> Iterator[Leftover]:
 
 def _stacks(account: AskedAccount) -> Iterator[Leftover]:
     formation = account.client("cloudformation")
-    # The newest first: a stack that imports goes before the one that exports.
-    for stack in _pages(formation, "describe_stacks", "Stacks"):
+
+    def remove(name: str) -> None:
+        formation.update_termination_protection(StackName=name, EnableTerminationProtection=False)
+        formation.delete_stack(StackName=name)
+        formation.get_waiter("stack_delete_complete").wait(StackName=name)
+
+    stacks = list(_pages(formation, "describe_stacks", "Stacks"))
+    # The newest first: what it needs to be deleted is in older ones.
+    for stack in sorted(stacks, key=itemgetter("CreationTime"), reverse=True):
         name = stack["StackName"]
         if is_ours(name):
-            yield f"stack {name}", partial(formation.delete_stack, StackName=name)
+            yield f"stack {name}", partial(remove, name)
+
+
+def _attached(iam: Any, role: str) -> Iterator[Any]:
+    return _pages(iam, "list_attached_role_policies", "AttachedPolicies", RoleName=role)
+
+
+def _policies(account: AskedAccount) -> Iterator[Leftover]:
+    """Policies of our stacks on roles outside them: while one is there, its stack stays."""
+    iam = account.client("iam")
+    for role in _pages(iam, "list_roles", "Roles"):
+        name = role["RoleName"]
+        for policy in list(_attached(iam, name)) if is_ours(name) else ():
+            if is_ours(policy["PolicyName"]):
+                yield (
+                    f"policy {policy['PolicyName']} of {name}",
+                    partial(iam.detach_role_policy, RoleName=name, PolicyArn=policy["PolicyArn"]),
+                )
 
 
 def _roles(account: AskedAccount) -> Iterator[Leftover]:
     iam = account.client("iam")
 
     def remove(name: str) -> None:
+        for policy in list(_attached(iam, name)):
+            iam.detach_role_policy(RoleName=name, PolicyArn=policy["PolicyArn"])
         for policy in list(_pages(iam, "list_role_policies", "PolicyNames", RoleName=name)):
             iam.delete_role_policy(RoleName=name, PolicyName=policy)
         iam.delete_role(RoleName=name)
@@ -199,6 +240,7 @@ def _buckets(account: AskedAccount) -> Iterator[Leftover]:
 
 # Stacks first, for they own some of the rest; a role goes when nothing acts with it any more.
 _FINDERS = (
+    ("iam", _policies),
     ("cloudformation", _stacks),
     ("lambda", _mappings),
     ("lambda", _functions),

@@ -46,59 +46,90 @@ def parameter_size(account: AskedAccount) -> str:
     return f"4,096 letters taken, 4,097 refused with {code}"
 
 
+def parameter(value: object = "x", **more: Any) -> dict[str, Any]:
+    """A resource that costs nothing."""
+    return {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": value, **more}}
+
+
 def template(outputs: dict[str, Any], value: object = "x") -> str:
-    """A stack of one parameter, which costs nothing."""
-    parameter = {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": value}}
-    return json.dumps({"Resources": {"One": parameter}, "Outputs": outputs})
+    """A stack of one parameter."""
+    return json.dumps({"Resources": {"One": parameter(value)}, "Outputs": outputs})
 
 
-@check("cloudformation-export", creates="two stacks of one parameter each", seconds=300)
-def export_in_use(account: AskedAccount) -> str:
-    """Does an update fail that removes an export which another stack imports?"""
-    formation = account.client("cloudformation")
-    export = account.name("export")
+def status(account: AskedAccount, name: str) -> str:
+    """How a stack stands, in AWS's words."""
+    stacks = account.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+    return str(stacks[0]["StackStatus"])
 
-    def status(name: str) -> str:
-        return str(formation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"])
 
-    def deleted(name: str) -> None:
+def ended(account: AskedAccount, name: str) -> str:
+    """How a stack stands when CloudFormation is at rest."""
+
+    def at_rest() -> str:
+        now = status(account, name)
+        return "" if now.endswith("_IN_PROGRESS") else now
+
+    return str(account.until(at_rest, 180, f"{name} has ended", every=3))
+
+
+def stack(account: AskedAccount, body: str) -> str:
+    """The name of a new stack, at rest however its creation ended."""
+    formation, name = account.client("cloudformation"), account.name("stack")
+    formation.create_stack(StackName=name, TemplateBody=body)
+
+    def deleted() -> None:
         formation.delete_stack(StackName=name)
 
         def gone() -> bool:
             try:
-                return status(name) == "DELETE_COMPLETE"
+                return status(account, name) == "DELETE_COMPLETE"
             except ClientError:
                 # A stack that is gone has no description.
                 return True
 
         account.until(gone, 120, f"{name} is deleted", every=3)
 
-    def deploy(body: str) -> str:
-        name = account.name("stack")
-        formation.create_stack(StackName=name, TemplateBody=body)
-        account.remove(f"stack {name}", lambda: deleted(name))
-        end = account.until(
-            lambda: None if status(name) == "CREATE_IN_PROGRESS" else status(name),
-            120,
-            f"{name} is created",
-            every=3,
-        )
-        if end != "CREATE_COMPLETE":
-            raise Unclear(f"{name} ended as {end}")
-        return name
+    account.remove(f"stack {name}", deleted)
+    ended(account, name)
+    return name
 
-    exporting = deploy(template({"Out": {"Value": "v", "Export": {"Name": export}}}))
-    deploy(template({}, {"Fn::ImportValue": export}))
+
+@check("cloudformation-export", creates="two stacks of one parameter each", seconds=300)
+def export_in_use(account: AskedAccount) -> str:
+    """Does an update fail that removes an export which another stack imports?"""
+    export = account.name("export")
+    exporting = stack(account, template({"Out": {"Value": "v", "Export": {"Name": export}}}))
+    importing = stack(account, template({}, {"Fn::ImportValue": export}))
+    for name in (exporting, importing):
+        if status(account, name) != "CREATE_COMPLETE":
+            raise Unclear(f"{name} ended as {status(account, name)}")
     try:
-        formation.update_stack(StackName=exporting, TemplateBody=template({}, "y"))
+        account.client("cloudformation").update_stack(
+            StackName=exporting, TemplateBody=template({}, "y")
+        )
     except ClientError as error:
         return f"refused: {error.response['Error'].get('Message')}"
-    going = ("UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS")
-    end = account.until(
-        lambda: None if status(exporting).startswith(going) else status(exporting),
-        180,
-        "the update has ended",
-        every=3,
-    )
+    end = ended(account, exporting)
     expect("ROLLBACK" in end, f"the update ended as {end}")
     return f"the update ended as {end}"
+
+
+@check(
+    "cloudformation-retain-rollback",
+    creates="a stack that fails, and a parameter that stays",
+    seconds=300,
+)
+def retain_at_a_rollback(account: AskedAccount) -> str:
+    """Does a resource stay by its deletion policy Retain when its first deployment fails?"""
+    ssm, name = account.client("ssm"), account.name("parameter")
+    account.remove(f"parameter {name}", lambda: ssm.delete_parameter(Name=name))
+    kept = {**parameter(Name=name), "DeletionPolicy": "Retain"}
+    # Longer than a queue may hide a message.
+    fails = {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 43_201}}
+    resources = {"Kept": kept, "Fails": {**fails, "DependsOn": "Kept"}}
+    end = status(account, stack(account, json.dumps({"Resources": resources})))
+    if end != "ROLLBACK_COMPLETE":
+        raise Unclear(f"the stack ended as {end}")
+    there = ssm.get_parameters(Names=[name])["Parameters"]
+    expect(bool(there), "the parameter went with its stack")
+    return "the parameter stayed"
