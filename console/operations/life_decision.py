@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
     MAIN_DLQ,
     PARKED_LANE,
+    Body,
     LedgerKeeps,
     Mode,
     is_reserved_key,
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from deadletter.routing.router import Question
     from deadletter.rules.document import Document, Documents
     from deadletter.rules.rule import Rule
-    from deadletter.rules.rulebook import Trial
     from deadletter.settings.pipeline import Pipeline
 
 BY_MESSAGE, BY_RECORD = "message", "failure record"
@@ -72,15 +73,6 @@ class TriedRule:
     rule_id: Annotated[str, "id of the rule"]
     outcome: Annotated[str, "in words: matches and speaks, does not match, can't be told, …"]
     missed: Annotated[Sequence[MissedField], "what the message lacks"]
-
-
-@dataclass(frozen=True, slots=True)
-class RouterExplanation:
-    """The router's answer."""
-
-    tried: Sequence[TriedRule]
-    decision: Mapping[str, Any]
-    forged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +119,7 @@ def judged(
     """
     if found is not None:
         home = MAIN_DLQ if found.home.startswith(parking_source("")) else found.home
-        says = router_says(session.aws, record.pipeline, found.letter, home)
-        now = Judged(_answer(says.decision, BY_MESSAGE), says.tried)
+        now = _router_says(session.aws, record.pipeline, found.letter, home)
     else:
         now = _judged(session, app, record)
     if now.decision is None:
@@ -138,6 +129,8 @@ def judged(
 
 def _judged(session: Session, app: App, record: LetterRecord) -> Judged:
     from botocore.exceptions import ClientError
+
+    from deadletter.routing.wire import answer_event, question_to_json
 
     waiting = record.waiting[0] if record.waiting else None
     settings = deployed.settings(record.pipeline)
@@ -150,9 +143,9 @@ def _judged(session: Session, app: App, record: LetterRecord) -> Judged:
         else:
             if letter is None:
                 return Judged(None)
+            event = {"explain": question_to_json(_question(letter, waiting))}
             with aws_errors():
-                verdict, trials = _router(session, app, record).explain(_question(letter, waiting))
-            return Judged(_answer(encode(verdict.decision), BY_MESSAGE), tuple(map(tried, trials)))
+                return _explained(answer_event(_router(session, app, record), event))
     return _by_ledger(session, app, record, settings)
 
 
@@ -224,14 +217,16 @@ def _question(letter: Letter, waiting: WaitingLetter) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class _LedgerDocument:
-    """The document of a letter whose content is not known: it has a circuit, and no fields."""
+    """The document of a letter whose content is not known: it has no fields."""
 
     circuit_key: str | None
+    expires: float | None = None
+    unreadable: str | None = None
 
     def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
         from deadletter.rules.document import Document
 
-        return Document({}, circuit_key=self.circuit_key)
+        return Document({}, self.unreadable, self.circuit_key, self.expires)
 
 
 def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipeline) -> Judged:
@@ -265,12 +260,20 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
         if waiting is None
         else [_question(letter, waiting)]
     )
-    possible: list[Mapping[str, Any]] = []
-    with aws_errors():
-        for key in endpoints:
-            router = _router(session, app, record, _LedgerDocument(key))
-            for question in questions:
-                possible += map(encode, router.possible(question, matches))
+    # Without an expiry of its own, and past it.
+    expiries = [None] if settings.expires is None else [None, 0.0]
+
+    def decisions(*documents: _LedgerDocument) -> Sequence[Mapping[str, Any]]:
+        with aws_errors():
+            routers = [_router(session, app, record, document) for document in documents]
+            return [
+                encode(decision)
+                for router in routers
+                for question in questions
+                for decision in router.possible(question, matches)
+            ]
+
+    possible = decisions(*(_LedgerDocument(*each) for each in product(endpoints, expiries)))
     doubts = [
         f"rule {rule} decides; it reads {', '.join(reads)} (--look)"
         for rule, reads in open_rules.items()
@@ -281,10 +284,19 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
         )
     if len(questions) > 1:
         doubts.append("its queue decides: several of its DLQs hold messages (--look)")
+    if settings.expires is not None:
+        doubts.append(f"its own expiry decides; it is at {settings.expires} (--look)")
     tried_rules = tuple(TriedRule(rule, outcome, ()) for rule, outcome in says.items())
     if len({_gist(decision) for decision in possible}) > 1:
         return Judged(_answer(_unknown(possible, doubts), BY_RECORD), tried_rules)
-    return Judged(_answer(possible[0], BY_RECORD), tried_rules)
+    decided = possible[0]
+    paths = [settings.context.get(name, "") for name in row.context]
+    if settings.body is Body.JSON and not any(path.startswith("body.") for path in paths):
+        # A value of the body on record shows that it could be read.
+        [otherwise, *_] = decisions(_LedgerDocument(endpoints[0], unreadable="it is no JSON"))
+        if _gist(otherwise) != _gist(decided):
+            decided = {**decided, "because": f"{decided['because']}, if its body is JSON (--look)"}
+    return Judged(_answer(decided, BY_RECORD), tried_rules)
 
 
 _OUTCOMES = {True: "matches", False: "does not match", None: "can't be told"}
@@ -396,9 +408,7 @@ def _answer(decision: Mapping[str, Any], by: str) -> DecisionNow:
     )
 
 
-def router_says(
-    aws: Aws, pipeline: DeployedPipeline, letter: Letter, home: str
-) -> RouterExplanation:
+def _router_says(aws: Aws, pipeline: DeployedPipeline, letter: Letter, home: str) -> Judged:
     """The answer of the pipeline's router; Problem if it fails or the answer is malformed."""
     from deadletter.routing.router import Question
     from deadletter.routing.wire import question_to_json
@@ -418,13 +428,7 @@ def router_says(
             Cause.FAILED,
         )
     try:
-        verdict = payload["verdict"]
-        decode(verdict["decision"])
-        return RouterExplanation(
-            tuple(_tried(rule) for rule in payload["tried"]),
-            verdict["decision"],
-            verdict.get("forged") is True,
-        )
+        return _explained(payload)
     except (KeyError, TypeError, ValueError, NotADecision) as error:
         raise Problem(
             f"The router function {pipeline.router_function} answered no explanation: "
@@ -433,10 +437,11 @@ def router_says(
         ) from error
 
 
-def tried(trial: Trial) -> TriedRule:
-    """A trial of the library's router, as the deployed one answers it."""
-    missed = (MissedField(each.path, each.expected, each.found) for each in trial.missed)
-    return TriedRule(trial.rule_id, trial.outcome, tuple(missed))
+def _explained(answer: Mapping[str, Any]) -> Judged:
+    """A router's answer to the question for an explanation."""
+    decision = answer["verdict"]["decision"]
+    decode(decision)
+    return Judged(_answer(decision, BY_MESSAGE), tuple(map(_tried, answer["tried"])))
 
 
 def _tried(data: Mapping[str, Any]) -> TriedRule:
