@@ -26,7 +26,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from deadletter.routing.decision import DUE, Hold
+from deadletter.routing.decision import Hold
 from deadletter.rules.document import DocumentBuilder
 from deadletter.rules.rulebook import read_rules
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
@@ -109,7 +109,7 @@ def play(cloud: Cloud, life: Life, home: str = "orders-dlq") -> str:
     letter = Letter("its copy", body, {stamps.NAME: stamp},
                     {"SentTimestamp": str(first_sent), "SenderId": TRUSTED})  # fmt: skip
     if "lane" in life:
-        due = now - 1 if life["lane"] == DUE else now + 9_000
+        due = now + 9_000 if life["lane"].startswith("circuit:") else now - 1
         held = Stamp(ORIGIN, first_sent=first_sent, decision="HOLD", **facts)
         order = Order(ReceivedLetter(letter, "", 0.0), Hold(life["lane"], due, "waits"), held)
         assert cloud._room("orders", cloud.s3).admit([order])

@@ -16,7 +16,7 @@ from console.cli.exit import Exit
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.state import State
-from deadletter.contract import PARKED_LANE, Reason, circuit_lane, delay_lane
+from deadletter.contract import PARKED_LANE, Reason, circuit_lane
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter
@@ -395,17 +395,6 @@ def test_a_person_reads_place_decision_history_and_commands(cloud: Cloud, dlq: D
         f"\n  dlq show {ORIGIN} --logs\n",
     ):
         assert text in result.stdout
-
-
-def test_a_letter_that_waits_for_the_delay_of_a_rule_does_not_wait_for_it_twice(
-    cloud: Cloud, dlq: Dlq
-) -> None:
-    cloud.deploy("orders")
-    everything = '{"pipeline": ["orders"]}'
-    cloud.rule("later", pattern=everything, action="DELAYED_REDRIVE", delay_seconds=7_200)
-    wait(cloud, delay_lane("later"), because="attempt 1, delay of 7200 s by rule later")
-
-    assert told(dlq, ORIGIN)["decision"]["action"] == "REDRIVE"
 
 
 @pytest.fixture
