@@ -19,13 +19,12 @@ from deadletter.pace.kinds import field_of
 
 from . import deployed
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import explain
 from .problem import Cause, Problem
 from .selection import NamedPipelines, Pipeline
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import clock, count, duration, ending, moment
 

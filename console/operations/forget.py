@@ -19,7 +19,6 @@ from deadletter.routing.selection import Selection
 
 from . import deployed
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .aws import explain
 from .discard import DISCARD_RATE
@@ -33,7 +32,7 @@ from .replay_census import parked_sources
 from .replay_plan import start
 from .replay_runs import ReplayRow
 from .selection import Choice, ChosenPlace, Operator, Pipeline, PlaceKind, Term, choice
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb, always
 from .words import clock, count
 

@@ -17,7 +17,6 @@ from deadletter.signals.commands import typed
 
 from . import deployed
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .causes import CauseRow, read_causes
 from .deadline import Asking, Deadline, reads_until
@@ -40,7 +39,7 @@ from .places import COST, IN_A_QUEUE, SearchedPlace, UnsearchedPlace, Walk, need
 from .problem import Cause, Problem
 from .queue import LOOKS_COUNT, deployed_queue
 from .selection import Choice, NamedPipeline, PlaceKind, Places, Terms, choice
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import count, moment
 

@@ -18,10 +18,9 @@ from deadletter.settings.pipeline import Pipeline
 from . import deployed, item
 from .adapter_errors import aws_errors
 from .app import App
-from .audit import IntendedChange, recorded
+from .audit import MAX_REASON, IntendedChange, recorded
 from .aws import Aws
 from .problem import Cause, Problem
-from .reason import MAX_REASON
 from .session import Session
 
 if TYPE_CHECKING:

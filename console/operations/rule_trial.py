@@ -18,7 +18,6 @@ from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import Action, Rule, RuleRefused, read_rule
 
 from . import deployed, rule_table
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .letter_walk import FoundLetter
 from .matching import FoundMessage, Matcher
@@ -29,7 +28,7 @@ from .rule_on_ledger import RuleMatches, matches_on_record
 from .rules import columns_of
 from .selection import Choice, ChosenPlace, PlaceKind, RuleTerms
 from .selection import Pipeline as OfPipeline
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, TextFile, Verb
 from .words import count
 

@@ -19,7 +19,6 @@ from deadletter.rules.ties import tie_note, tie_notes, tied
 
 from . import deployed, rule_table
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit_lines import AuditLine
 from .audit_trail import history
@@ -40,7 +39,7 @@ from .selection import (
     path_of,
 )
 from .selection import Pipeline as OfPipeline
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import clock, count, duration, ending, moment, seconds
 

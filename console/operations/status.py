@@ -27,7 +27,6 @@ from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import Seen, TroubleKind, known_names, shown
 
 from . import deployed, observed
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .attention import Attention, Outlook, attention, cards, outlook, seen, source_name
 from .aws import Aws, Read, Start
@@ -41,7 +40,7 @@ from .problem import Cause, Problem
 from .queue import QueueDepth, depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .selection import NamedPipelines
-from .session import AppLocation, Session
+from .session import Answer, AppLocation, Session
 from .verbs import Asked, Verb
 from .watched import (
     ManyCollisions,
