@@ -17,7 +17,6 @@ from deadletter.contract import PARKED_LANE, REPORT_DAYS, Mode, Reason, run_lane
 from deadletter.replay.plan import DISCARD, LANE, LONGEST_RUN, ReplayPlan
 from deadletter.routing.selection import Selection
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import explain
@@ -167,7 +166,7 @@ class LettersToForget:
                 Cause.ABSENT,
             )
         self._refuse_what_runs_can_not_do()
-        above = deployed.settings(self._pipeline).replay.approve_above
+        above = self._pipeline.settings().replay.approve_above
         if above is not None and self._sources:
             self._notes.append(
                 f"A run of more than {above:,} messages waits until a person approves it: "

@@ -25,7 +25,6 @@ from deadletter.message.letter import Letter, compact_json
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import NotADecision, decode, encode
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import REFUSED, Aws, error_code, failure, side_by_side
@@ -133,7 +132,7 @@ def _judged(session: Session, app: App, record: LetterRecord) -> Judged:
     from deadletter.routing.wire import answer_event, question_to_json
 
     waiting = record.waiting[0] if record.waiting else None
-    settings = deployed.settings(record.pipeline)
+    settings = record.pipeline.settings()
     if waiting is not None:
         try:
             letter = _content(session, app, record, waiting)
@@ -176,7 +175,7 @@ def _router(
 
     client, name = session.aws.dynamodb, record.pipeline.name
     return DirectRouter(
-        pipeline=deployed.settings(record.pipeline),
+        pipeline=record.pipeline.settings(),
         rules=DynamoDBRules(client, app.rules_table, app.letters_table, session.clock),
         ledger=ledger_of(session, app, record.pipeline),
         circuits=DynamoDBCircuits(client, app.circuits_table, name),

@@ -21,7 +21,6 @@ from deadletter.contract import (
     run_lane,
 )
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import explain, side_by_side
@@ -127,7 +126,7 @@ class Walk:
 
     def pipeline(self, app: App, pipeline: DeployedPipeline) -> None:
         """Search a pipeline: records, which say the least, come last."""
-        matcher = self._matcher(deployed.settings(pipeline))
+        matcher = self._matcher(pipeline.settings())
         with aws_errors():
             _OfPipeline(self, self._session, app, pipeline, matcher).walk()
 

@@ -24,7 +24,6 @@ from deadletter.replay.plan import (
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.selection import Selection
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
@@ -192,7 +191,7 @@ def draft_of(
     """
     app, pipeline, selection = found.app, found.pipeline, found.selection
     _check_destination(pipeline, request.destination)
-    settings = deployed.settings(pipeline)
+    settings = pipeline.settings()
     # What is thrown away may look as it will.
     included = tuple(Reason) if request.destination == DISCARD else RETRIED
     request = replace(request, selection=replace(selection, include=included))

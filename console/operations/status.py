@@ -26,7 +26,7 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import Seen, TroubleKind, known_names, shown
 
-from . import deployed, observed
+from . import observed
 from .app import App, DeployedPipeline
 from .attention import Attention, Outlook, attention, cards, outlook, seen, source_name
 from .aws import Aws, Read, Start
@@ -497,7 +497,7 @@ def _own_circuit(row: CircuitRow, tried_at: datetime | None) -> CircuitStatus:
 def _settings(pipeline: DeployedPipeline) -> Pipeline | None:
     """The pipeline's settings; None if this version does not understand them."""
     try:
-        return deployed.settings(pipeline)
+        return pipeline.settings()
     except Problem:
         return None
 
