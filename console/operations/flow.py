@@ -29,7 +29,7 @@ from .problem import Problem
 from .rules import ListedRule, RulesRequest, list_rules
 from .session import Session
 from .status import AppStatus, Flow, FlowEdge, FlowNode, PipelineStatus
-from .waiting import waits_for
+from .words import waits_for
 
 MAIN, CONSUMER, RETRY = "main", "consumer", "retry"
 

@@ -36,8 +36,7 @@ from .problem import Cause, Denied, Problem
 from .queue import QueueDepth, depth
 from .replay_runs import objects_of
 from .session import Session
-from .waiting import waits_for
-from .words import clock, duration, moment, size
+from .words import clock, duration, moment, size, waits_for
 
 if TYPE_CHECKING:
     from deadletter.failure.ledger import LedgerRow

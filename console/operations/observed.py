@@ -16,8 +16,7 @@ from .app import App, DeployedPipeline
 from .aws import side_by_side
 from .deadline import Asking
 from .session import Session
-from .waiting import waits_for
-from .words import clock, count, moment
+from .words import clock, count, moment, waits_for
 
 if TYPE_CHECKING:
     from deadletter.failure.ledger import LedgerRow

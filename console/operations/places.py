@@ -32,8 +32,7 @@ from .problem import Cause, Denied, Problem
 from .queue import bare_queue, depth
 from .selection import Choice, ChosenPlace, PlaceKind, closest
 from .session import Session
-from .waiting import waits_for
-from .words import count, moment
+from .words import count, moment, waits_for
 
 if TYPE_CHECKING:
     from deadletter.aws.waiting_room import WaitingLetter

@@ -18,8 +18,7 @@ from deadletter.contract import (
 )
 from deadletter.signals.troubles import TroubleKind
 
-from .waiting import waits_for, way_out
-from .words import count
+from .words import count, waits_for, way_out
 
 if TYPE_CHECKING:
     from .app import App, DeployedPipeline
