@@ -24,7 +24,7 @@ from deadletter.contract import (
     pipelines_folder,
 )
 
-from .aws import Aws
+from .aws import Aws, read_json
 from .problem import Cause, Problem
 
 if TYPE_CHECKING:
@@ -183,10 +183,7 @@ T = TypeVar("T")
 
 
 def _described(kind: type[T], path: str, value: str, **known: Any) -> T:
-    try:
-        data = json.loads(value)
-    except (ValueError, RecursionError):
-        data = None
+    data = read_json(value)
     if not isinstance(data, dict):
         raise _malformed(path, "it is not a JSON object")
     for column in fields(kind):  # type: ignore[arg-type]  # T is a dataclass of ours

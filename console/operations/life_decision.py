@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,17 +20,17 @@ from deadletter.contract import (
     rule_lane,
     with_config_keys,
 )
-from deadletter.message.letter import Letter, compact_json
+from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import NotADecision, decode, encode
 
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .aws import REFUSED, Aws, error_code, failure, side_by_side
+from .aws import REFUSED, Aws, error_code, side_by_side
 from .letter_walk import FoundLetter, waiting_room
 from .life_record import LetterRecord, ledger_of
-from .problem import Cause, Problem
 from .queue import QueueDepth, depth
+from .redrive import ask, of_another_version
 from .rule_on_ledger import holds, known_by_row, untold
 from .session import Session
 from .words import moment
@@ -412,28 +411,13 @@ def _router_says(aws: Aws, pipeline: DeployedPipeline, letter: Letter, home: str
     from deadletter.routing.router import Question
     from deadletter.routing.wire import question_to_json
 
-    question = question_to_json(Question(letter, home=home))
-    answer = aws.lambda_.invoke(
-        FunctionName=pipeline.router_function, Payload=compact_json({"explain": question})
-    )
+    event = {"explain": question_to_json(Question(letter, home=home))}
+    function, unknown = pipeline.router_function, "nothing was moved"
+    answer = ask(aws, function, event, lost=unknown, failed=unknown)
     try:
-        payload = json.loads(answer["Payload"].read())
-    except (ValueError, RecursionError):
-        payload = None
-    if "FunctionError" in answer:
-        raise Problem(
-            f"The router function {pipeline.router_function} failed ({failure(payload)}): "
-            "its log in CloudWatch says more.",
-            Cause.FAILED,
-        )
-    try:
-        return _explained(payload)
+        return _explained(answer)
     except (KeyError, TypeError, ValueError, NotADecision) as error:
-        raise Problem(
-            f"The router function {pipeline.router_function} answered no explanation: "
-            "use the dlq of the version that is deployed.",
-            Cause.FAILED,
-        ) from error
+        raise of_another_version(function, "answered no explanation") from error
 
 
 def _explained(answer: Mapping[str, Any]) -> Judged:

@@ -512,7 +512,7 @@ def test_a_router_that_does_not_explain_is_a_note(
 ) -> None:
     functions.routes, functions.report = False, answer
     sent = orders.letter("{}")
-    assert "answered no explanation" in told(dlq, sent, "--look")["notes"][0]
+    assert "use the dlq of the version that" in told(dlq, sent, "--look")["notes"][0]
     functions.function_error = "Unhandled"
     functions.report = {"errorType": "RouterUnavailable", "errorMessage": "x\x1b" * 999}
     page = dlq("show", sent, "--look").stdout
