@@ -6,7 +6,6 @@ throw letters away, keep no copy, and forget.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from .problem import Cause, Problem
 from .replay_census import parked_sources
 from .replay_plan import start
 from .replay_runs import ReplayRow
-from .selection import Choice, ChosenPlace, Operator, Pipeline, PlaceKind, Term, choice
+from .selection import Choice, ChosenPlace, Operator, Pipeline, PlaceKind, Term, choice, values_of
 from .session import Answer, Session
 from .verbs import Asked, Verb, always
 from .words import clock, count
@@ -382,17 +381,8 @@ def _of_key(pipeline: DeployedPipeline, name: str, value: str) -> Selection:
             f"a name of its context ({has}).",
             Cause.INPUT,
         )
-    pattern: Mapping[str, Any] = {"context": {name: _values(value)}}
+    pattern: Mapping[str, Any] = {"context": {name: values_of(value)}}
     return Selection(pattern=pattern, include=tuple(Reason), groups=_groups(pipeline))
-
-
-def _values(text: str) -> list[Any]:
-    """What was typed as a text, and as the number or word of JSON that it may be."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return [text]
-    return [text, value] if isinstance(value, int | float) else [text]
 
 
 def _dlqs(pipeline: DeployedPipeline) -> Iterator[str]:
