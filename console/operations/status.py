@@ -29,7 +29,7 @@ from deadletter.signals.troubles import Seen, TroubleKind, known_names, shown
 from . import observed
 from .app import App, DeployedPipeline
 from .attention import Attention, Outlook, attention, cards, outlook, seen, source_name
-from .aws import Aws, Read, Start
+from .aws import Read, Start
 from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, reads_until
@@ -260,10 +260,12 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
     deadline, now = Deadline(patience), session.now
     with reads_until(deadline) as start:
         # Clients are made here, in one thread: that alone may ask for credentials.
-        start(lambda: _clients(session.aws)).answer("The AWS credentials")
+        start(lambda: (session.aws.sts, session.aws.ssm)).answer("The AWS credentials")
         account = start(lambda: session.aws.account)
         app = session.app(deadline)
         aws, pipelines = session.aws, app.select(names)
+        # Without an app, none of these is needed: each takes a fiftieth second to make.
+        start(lambda: (aws.sqs, aws.dynamodb, aws.cloudwatch)).answer("The AWS credentials")
         figures = start(partial(queue_figures, aws.cloudwatch, app, pipelines, now))
         ringing = start(partial(_alarms, aws.cloudwatch, app))
         reads = [_PipelineReads(start, session, app, pipeline) for pipeline in pipelines]
@@ -313,10 +315,6 @@ def _silent(
 def unread(what: str, why: Problem) -> Seen:
     """Something that AWS refused, or did not answer."""
     return seen(TroubleKind.UNREAD, what=what, why=why.says)
-
-
-def _clients(aws: Aws) -> None:
-    _ = aws.sts, aws.ssm, aws.sqs, aws.dynamodb, aws.cloudwatch
 
 
 class _PipelineReads:
