@@ -116,7 +116,7 @@ def test_code_in_a_folder_of_packages_is_a_librarys() -> None:
     assert of(call).place == at(call)
 
 
-def test_without_code_of_the_team_a_librarys_names_the_failure_and_none_its_cause() -> None:
+def test_without_code_of_the_team_a_librarys_names_a_failure_and_no_cause() -> None:
     error = caught(lambda: json.loads("{"))
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:

@@ -74,7 +74,7 @@ def test_the_help_lists_every_exit_status(dlq: Any) -> None:
         assert f"\n    {int(status):>3}  " in page
 
 
-# It ends with a part of JSON that is none, before anything is read.
+# Its query is malformed, which is said before anything is read.
 TYPED = "list A-1 A-2 -p orders -f tenant=acme --query ["
 
 PAGES = ("dlq", *(f"dlq {name}" for name in main.GROUPS), *COMMANDS)
