@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from ..operations.audit import checked_reason, optional_reason
 from ..operations.problem import Cause, Problem
-from ..operations.reason import checked_reason, optional_reason
 from ..operations.session import Session
 from ..operations.words import NEVER, ending, printable
 from . import output

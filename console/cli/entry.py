@@ -6,6 +6,7 @@ none of them.
 
 from __future__ import annotations
 
+import gc
 import json
 import shlex
 import sys
@@ -82,6 +83,8 @@ def main() -> None:
         for line in lines(*_recorded(), sys.executable):
             sys.stderr.write(f"  {line}\n")
         raise SystemExit(Exit.USAGE)
+    # To look for garbage as often as Python does takes a twentieth of a command's CPU.
+    gc.set_threshold(50_000)
     from .main import main as run
 
     run()

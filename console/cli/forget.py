@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..operations.forget import VERB, ForgottenLetters, in_words
-from ..operations.session import Session
 from ..operations.words import clock
 from . import runs
 from .command import plain_typer
-from .exit import Exit
 from .output import Block, Styled, line
-from .verb import add
 
 typer_app = plain_typer()
-
-
-def _followed(session: Session, answer: ForgottenLetters) -> ForgottenLetters:
-    return replace(answer, runs=runs.followed(session, answer.pipeline, answer.runs))
-
-
-def _status(answer: ForgottenLetters) -> Exit:
-    return runs.needs_person(answer.runs)
 
 
 def _show(answer: ForgottenLetters) -> Iterator[Block]:
@@ -37,4 +25,4 @@ def _show(answer: ForgottenLetters) -> Iterator[Block]:
         yield line(f"Point-in-time copies of the table hold it until {until}.")
 
 
-add(typer_app, VERB, _show, follow=_followed, status=_status)
+runs.add_runs(typer_app, VERB, _show)

@@ -51,7 +51,7 @@ COMMANDS = {
     "mute": (".mute", "Mute a pipeline's alarms for a while; it ends by itself."),
     "retry": (".retry", "Send messages again: from DLQs, the parked, or those that wait."),
     "discard": (".discard", "Throw messages away, for a reason that is kept with them."),
-    "restore": (".restore", "Bring discarded messages back: those of a run, or single ones."),
+    "restore": (".discard", "Bring discarded messages back: those of a run, or single ones."),
     "forget": (".forget", "Erase what is kept of a message, for a data protection request."),
     "run list": (".runs", "List the runs, those that are live first."),
     "run hold": (

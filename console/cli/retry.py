@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from . import runs
 from .command import plain_typer
 from .exit import Exit
 from .output import Block, Styled, line, typed
-from .verb import add
 
 typer_app = plain_typer()
 
@@ -61,14 +59,10 @@ def _by_editor(text: str) -> str:
     return after
 
 
-def _followed(session: Session, answer: Retried) -> Retried:
-    return replace(answer, runs=runs.followed(session, answer.pipeline, answer.runs))
-
-
 def _status(answer: Retried) -> Exit:
     if answer.not_edited or any(map(ended_badly, answer.reports)):
         return Exit.ATTENTION
-    return runs.needs_person(answer.runs)
+    return runs.needs_person(answer)
 
 
 def _show(answer: Retried) -> Iterator[Block]:
@@ -96,4 +90,4 @@ def _report(report: Mapping[str, Any]) -> Iterator[Block]:
         yield line(figure, indent=2)
 
 
-add(typer_app, VERB, _show, status=_status, ask=_ask, follow=_followed)
+runs.add_runs(typer_app, VERB, _show, _status, ask=_ask)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -57,40 +57,26 @@ def watched(switch: RunSwitch, answer: ReplayDetails) -> ReplayDetails:
         answer = details(switch)
 
 
-def followed(
-    session: Session, pipeline: str, started: Sequence[ReplayRow]
-) -> tuple[ReplayRow, ...]:
-    """The runs once they have ended, or wait for a person. Ctrl-C leaves them running."""
+def _followed(session: Session, answer: Any) -> Any:
+    """The answer once its runs have ended, or wait for a person. Ctrl-C leaves them running."""
     rows: list[ReplayRow] = []
     try:
-        for run in started:
-            switch = RunSwitch(session, pipeline, run.run)
+        for run in answer.runs:
+            switch = RunSwitch(session, answer.pipeline, run.run)
             rows.append(watched(switch, details(switch)).run)
     except KeyboardInterrupt:
-        going = [run.run for run in started[len(rows) :]]
+        going = [run.run for run in answer.runs[len(rows) :]]
         says = f"Stopped watching: {count(len(going), 'run')} still at work, by itself. See"
         output.show(
             said("\n".join((says, *(f"dlq show {run} --watch" for run in going)))), sys.stderr
         )
         raise
-    return tuple(rows)
+    return replace(answer, runs=tuple(rows))
 
 
-def add_runs(parent: typer.Typer, verb: Verb) -> None:
-    """Make a verb that starts runs a command."""
-
-    def follow(session: Session, answer: RunsStarted) -> RunsStarted:
-        return replace(answer, runs=followed(session, answer.pipeline, answer.runs))
-
-    def status(answer: RunsStarted) -> Exit:
-        return needs_person(answer.runs)
-
-    add(parent, verb, show_ended, follow=follow, status=status)
-
-
-def needs_person(rows: Iterable[ReplayRow]) -> Exit:
+def needs_person(answer: Any) -> Exit:
     """The exit status: 1 if a run waits for a person, or a message failed again."""
-    ended = all(run.state == RunState.DONE and not _failed(run) for run in rows)
+    ended = all(run.state == RunState.DONE and not _failed(run) for run in answer.runs)
     return Exit.DONE if ended else Exit.ATTENTION
 
 
@@ -106,6 +92,17 @@ def show_ended(answer: RunsStarted | Retried) -> Iterator[Block]:
     )
     for run in answer.runs:
         yield from show_run(run)
+
+
+def add_runs(
+    parent: typer.Typer,
+    verb: Verb,
+    show: Callable[[Any], Iterator[Block]] = show_ended,
+    status: Callable[[Any], Exit] = needs_person,
+    **more: Any,
+) -> None:
+    """Make a verb that starts runs a command: it follows them to their end."""
+    add(parent, verb, show, follow=_followed, status=status, **more)
 
 
 def show_run(run: ReplayRow) -> Iterator[Block]:

@@ -13,10 +13,9 @@ from typing import Annotated
 
 import typer
 
-from ..operations.answer import Answer
 from ..operations.audit_lines import BY_PAGE
 from ..operations.problem import Cause, Problem
-from ..operations.session import Session
+from ..operations.session import Answer, Session
 from .command import command, plain_typer
 from .entry import PAGE_NEEDS
 from .output import Block, Line, Reply, line, show

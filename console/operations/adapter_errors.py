@@ -16,7 +16,8 @@ def aws_errors() -> Iterator[None]:
     except Exception as error:
         from deadletter.aws.errors import AWS_ERRORS
 
-        if not isinstance(error, _of_adapters()):
+        is_ours = type(error).__module__.startswith("deadletter.")
+        if not (is_ours and isinstance(error, _of_adapters())):
             raise
         cause: BaseException | None = error
         while cause is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from deadletter.contract import EDITS, Mode, circuit_lane, is_of_delays, originals_object, rule_lane
 from deadletter.replay.plan import AGAIN, LONGEST_RUN, ORIGINALS, ReplayPlan
 
-from . import deployed, rule_table
+from . import rule_table
 from .adapter_errors import aws_errors
 from .audit import IntendedChange, recorded
 from .letter_walk import waiting_room
@@ -55,7 +55,7 @@ class OnceMore:
         hold: bool,
     ) -> None:
         self._switch = ended(switch)
-        self._settings = deployed.settings(switch.pipeline)
+        self._settings = switch.pipeline.settings()
         self._of = self._run_with_originals()
         self._letters = list(filter(chooses, letters_of(switch)))
         if not self._letters:
@@ -230,7 +230,7 @@ class DueNow:
         if not rules:
             return []
         stored = rule_table.table(self._session.aws, self._found.app.rules_table).read()
-        terms = deployed.terms(self._found.pipeline)
+        terms = self._found.pipeline.rule_terms()
         book = rule_table.book([row.columns for row in stored], terms)
         return sorted(set(rules) & set(book.holding(self._session.clock(), {})))
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deadletter.contract import (
+    EVERY_PIPELINE,
     MAIN,
     MAIN_DLQ,
     app_parameter,
@@ -22,8 +24,11 @@ from deadletter.contract import (
     pipelines_folder,
 )
 
-from .aws import Aws
+from .aws import Aws, read_json
 from .problem import Cause, Problem
+
+if TYPE_CHECKING:
+    from deadletter.settings.pipeline import Pipeline
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -64,6 +69,29 @@ class DeployedPipeline:
         parking = {parking_source(id_): url for id_, url in self.parking.items()}
         return {MAIN: self.main_url, MAIN_DLQ: self.dlq_url, **self.dedicated, **parking}
 
+    def settings(self) -> Pipeline:
+        """Its settings as its own functions read them: a rule is judged as its router does."""
+        from deadletter.settings.pipeline import pipeline_from_json
+
+        with self._expected():
+            return pipeline_from_json(json.dumps({"name": self.name, **self.pipeline}))
+
+    def rule_terms(self) -> Pipeline:
+        """What it allows in a rule; the rule checker uses the same."""
+        from deadletter.rules.checker import pipeline_from_terms
+
+        with self._expected():
+            return pipeline_from_terms(self.name, self.terms)
+
+    @contextmanager
+    def _expected(self) -> Iterator[None]:
+        from deadletter.settings.json_fields import BadSettings
+
+        try:
+            yield
+        except BadSettings as error:
+            raise _unexpected(f"The settings of {self.name} are", error) from error
+
 
 @dataclass(frozen=True, slots=True)
 class App:
@@ -102,6 +130,13 @@ class App:
                 Cause.INPUT,
             )
         return pipelines[0]
+
+    def scope(self, name: str | None) -> tuple[str, tuple[DeployedPipeline, ...]]:
+        """The key that a rule is stored under, and the pipelines in which it is judged."""
+        if name == EVERY_PIPELINE:
+            return EVERY_PIPELINE, self.pipelines
+        pipeline = self.pipeline(name)
+        return pipeline.name, (pipeline,)
 
     def owner_of(self, alarm: str) -> str | None:
         """The pipeline of an alarm: the longest name that the alarm's name begins with."""
@@ -148,10 +183,7 @@ T = TypeVar("T")
 
 
 def _described(kind: type[T], path: str, value: str, **known: Any) -> T:
-    try:
-        data = json.loads(value)
-    except (ValueError, RecursionError):
-        data = None
+    data = read_json(value)
     if not isinstance(data, dict):
         raise _malformed(path, "it is not a JSON object")
     for column in fields(kind):  # type: ignore[arg-type]  # T is a dataclass of ours
@@ -176,8 +208,12 @@ def _fits(kind: Any, value: object) -> bool:
 
 
 def _malformed(path: str, why: str) -> Problem:
+    return _unexpected(f"The SSM parameter {path} is", why)
+
+
+def _unexpected(what: str, why: object) -> Problem:
     return Problem(
-        f"The SSM parameter {path} is not what this dlq expects ({why}): "
+        f"{what} not what this dlq expects ({why}): "
         "use the dlq of the version that is deployed, or deploy again.",
         Cause.ABSENT,
     )

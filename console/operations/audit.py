@@ -15,7 +15,7 @@ from . import item
 from .adapter_errors import aws_errors
 from .app import App
 from .aws import error_code, explain
-from .problem import Denied, Problem
+from .problem import Cause, Denied, Problem
 from .session import Session
 
 DONE, FAILED = "done", "failed"
@@ -25,6 +25,9 @@ END = "#end"
 
 Facts = Mapping[str, Any]
 """JSON-ready data; never a body, an attribute's value, a secret, or a URL with its path."""
+
+MAX_REASON = 1_000
+"""Characters of a reason; the router refuses a rule with a longer one."""
 
 _DAY = 86_400
 # Characters of one side: both go into one item of at most 400 KB; a valid rule has 32 KB at most.
@@ -158,3 +161,27 @@ def error_name(error: BaseException) -> str:
     if isinstance(error, Problem):
         return f"{type(error).__name__}: {error.cause.name}"
     return type(error).__name__
+
+
+def checked_reason(text: str | None, change: str, *, option: str = "--reason") -> str:
+    """The reason without spaces around it; `change` needs it ("A rule").
+
+    `option` is the command's option for it.
+
+    Raises Problem if it is empty or too long.
+    """
+    reason = (text or "").strip()
+    if not reason:
+        raise Problem(f"{change} needs a reason: add {option}.", Cause.INPUT)
+    return _not_too_long(reason)
+
+
+def optional_reason(text: str | None) -> str:
+    """As `checked_reason`, where a change needs none; it is empty then."""
+    return _not_too_long((text or "").strip())
+
+
+def _not_too_long(reason: str) -> str:
+    if len(reason) > MAX_REASON:
+        raise Problem(f"A reason has at most {MAX_REASON:,} characters.", Cause.INPUT)
+    return reason

@@ -13,12 +13,11 @@ from deadletter.contract import AUDIT, CHANGES, EVERY_PIPELINE
 
 from . import item
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
 from .aws import side_by_side
 from .problem import Cause, Problem
 from .selection import NamedPipelines, Operator, Term, choice, past
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import moment
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -267,6 +268,14 @@ def failure(payload: Any) -> str:
     error = payload if isinstance(payload, dict) else {}
     kind, message = str(error.get("errorType", "")), str(error.get("errorMessage", ""))
     return ": ".join(part for part in (kind, message[:_MAX_ERROR]) if part) or "it did not say why"
+
+
+def read_json(text: str | bytes) -> Any:
+    """What others wrote as JSON; None if it is malformed."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def explain(error: Exception) -> Problem | None:

@@ -17,15 +17,13 @@ from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
 from deadletter.contract import is_reserved_key
 from deadletter.pace.kinds import field_of
 
-from . import deployed
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import explain
 from .problem import Cause, Problem
 from .selection import NamedPipelines, Pipeline
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import clock, count, duration, ending, moment
 
@@ -170,7 +168,7 @@ class CircuitSwitch:
         if is_reserved_key(self.key):
             # A handler may name dependencies in any pipeline.
             return
-        if deployed.settings(self._pipeline).circuit_key is None:
+        if self._pipeline.settings().circuit_key is None:
             raise Problem(
                 f"Pipeline {self.pipeline} has no circuit_key in its settings, so no message "
                 f"belongs to a circuit {self.key!r}: leave KEY out for the pipeline's own.",
@@ -188,9 +186,7 @@ class CircuitSwitch:
     @property
     def pauses_consumer(self) -> bool:
         """Whether the consumer's mapping is paused as well while the circuit is open."""
-        return (
-            self.key == self.pipeline and deployed.settings(self._pipeline).circuit.pause_consumer
-        )
+        return self.key == self.pipeline and self._pipeline.settings().circuit.pause_consumer
 
     @property
     def before(self) -> CircuitRow:
@@ -234,7 +230,7 @@ def _breaker(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDB
         client=session.aws.dynamodb,
         table=app.circuits_table,
         pipeline=pipeline.name,
-        policy=deployed.settings(pipeline).circuit,
+        policy=pipeline.settings().circuit,
         clock=session.clock,
         random=SystemRandom(),
         new_id=lambda: uuid4().hex,

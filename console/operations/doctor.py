@@ -16,7 +16,6 @@ from deadletter.contract import BOTO3_VARIABLE, pipeline_prefix
 from . import account, pager, removal
 from .app import App, DeployedPipeline
 from .aws import Aws
-from .circuits import own_and_troubled
 from .deadline import Asking, Deadline, reads_until
 from .doctor_checks import (
     Examined,
@@ -207,6 +206,8 @@ def _examine(
         paused: set[str] = set()
         botocore = ""
         if app is not None and pipeline is not None:
+            from .circuits import own_and_troubled
+
             circuits = ask("circuits", own_and_troubled, session, app, pipeline)
             kept = aws.dynamodb, app.letters_table, pipeline.name
             row = (ask("the monitor's row", read_memories, *kept)() or Memories()).row

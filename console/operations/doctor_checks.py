@@ -14,7 +14,6 @@ from shlex import quote
 from typing import Annotated, Any
 
 from deadletter.contract import BOTO3_VARIABLE, DAY, Mode
-from deadletter.redrive.source_memory import FIRST_STEPS, MANY
 from deadletter.signals.troubles import worded
 
 from .key_policy import EncryptionKey, KeyUse, troubles
@@ -326,6 +325,8 @@ def backlog(messages: int, oldest: int | None) -> str | None:
 
     None if they are few. `oldest` is the age of the oldest in seconds; None if it is unknown.
     """
+    from deadletter.redrive.source_memory import FIRST_STEPS, MANY
+
     if messages <= MANY:
         return None
     age, steps = "" if oldest is None else duration(oldest), ", ".join(map(str, FIRST_STEPS))

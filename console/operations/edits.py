@@ -24,7 +24,6 @@ from deadletter.replay.edits import (
 )
 from deadletter.replay.ticket import ReplayOutcome
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import DeployedPipeline
 from .audit import IntendedChange, recorded
@@ -181,7 +180,7 @@ def tried(
     after = edited(found.letter, wanted.body, wanted.attributes)
     stamp = found.stamp or Stamp(found.letter.message_id)
     _checked(session, pipeline, after, stamp, accept)
-    settings = deployed.settings(pipeline)
+    settings = pipeline.settings()
     before_key, after_key = (
         _key(settings, letter, stamp, session.clock()) for letter in (found.letter, after)
     )

@@ -22,12 +22,11 @@ from deadletter.webhook.url_guard import UrlRefused, public_part, read_url
 
 from . import endpoint_check, item
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App
 from .audit import IntendedChange, recorded
 from .endpoint_check import EVENT_TYPE, EndpointCheck, UrlPolicy
 from .problem import Cause, Problem
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import moment
 

@@ -21,7 +21,6 @@ from deadletter.rules.rule import Action
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.troubles import Seen, TroubleKind
 
-from . import deployed
 from .attention import source_name, why_nothing_goes_back
 from .aws import explain
 from .circuits import CircuitRow, list_circuits
@@ -30,7 +29,7 @@ from .problem import Problem
 from .rules import ListedRule, RulesRequest, list_rules
 from .session import Session
 from .status import AppStatus, Flow, FlowEdge, FlowNode, PipelineStatus
-from .waiting import waits_for
+from .words import waits_for
 
 MAIN, CONSUMER, RETRY = "main", "consumer", "retry"
 
@@ -52,7 +51,7 @@ def drawn(session: Session, now: AppStatus) -> Flow:
         unread.append(f"the circuits could not be read: {problem.says}")
     app, nodes, edges = session.app(), list[FlowNode](), list[FlowEdge]()
     for pipeline in now.pipelines:
-        settings, name = deployed.settings(app.pipeline(pipeline.name)), pipeline.name
+        settings, name = app.pipeline(pipeline.name).settings(), pipeline.name
         own = [row for row in circuits if row.pipeline == name]
         found = drawing(pipeline, settings, rules.get(name, ()), own, now.at)
         nodes += found[0]

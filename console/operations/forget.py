@@ -6,7 +6,6 @@ throw letters away, keep no copy, and forget.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,7 @@ from deadletter.contract import PARKED_LANE, REPORT_DAYS, Mode, Reason, run_lane
 from deadletter.replay.plan import DISCARD, LANE, LONGEST_RUN, ReplayPlan
 from deadletter.routing.selection import Selection
 
-from . import deployed
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .aws import explain
 from .discard import DISCARD_RATE
@@ -32,8 +29,8 @@ from .problem import Cause, Problem
 from .replay_census import parked_sources
 from .replay_plan import start
 from .replay_runs import ReplayRow
-from .selection import Choice, ChosenPlace, Operator, Pipeline, PlaceKind, Term, choice
-from .session import Session
+from .selection import Choice, ChosenPlace, Operator, Pipeline, PlaceKind, Term, choice, values_of
+from .session import Answer, Session
 from .verbs import Asked, Verb, always
 from .words import clock, count
 
@@ -168,7 +165,7 @@ class LettersToForget:
                 Cause.ABSENT,
             )
         self._refuse_what_runs_can_not_do()
-        above = deployed.settings(self._pipeline).replay.approve_above
+        above = self._pipeline.settings().replay.approve_above
         if above is not None and self._sources:
             self._notes.append(
                 f"A run of more than {above:,} messages waits until a person approves it: "
@@ -384,17 +381,8 @@ def _of_key(pipeline: DeployedPipeline, name: str, value: str) -> Selection:
             f"a name of its context ({has}).",
             Cause.INPUT,
         )
-    pattern: Mapping[str, Any] = {"context": {name: _values(value)}}
+    pattern: Mapping[str, Any] = {"context": {name: values_of(value)}}
     return Selection(pattern=pattern, include=tuple(Reason), groups=_groups(pipeline))
-
-
-def _values(text: str) -> list[Any]:
-    """What was typed as a text, and as the number or word of JSON that it may be."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return [text]
-    return [text, value] if isinstance(value, int | float) else [text]
 
 
 def _dlqs(pipeline: DeployedPipeline) -> Iterator[str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deadletter.contract import DAY, HOUR, MINUTE
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, utf8
+
+from .aws import read_json
 
 if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry
@@ -273,7 +274,7 @@ def stamp_of(letter: Letter) -> stamps.Stamp:
 
 def shape(body: str) -> str:
     """What kind of text a body is, without any of its values."""
-    value = _read(body)
+    value = read_json(body)
     match value:
         case dict():
             names = sorted(map(str, value))
@@ -284,13 +285,6 @@ def shape(body: str) -> str:
         case None if body.strip() != "null":
             return "text" if body.strip() else "empty"
     return "JSON value"
-
-
-def _read(body: str) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
 
 
 def said_by_aws(letter: Letter) -> tuple[str, str]:
@@ -309,7 +303,7 @@ def _first(letter: Letter, names: Sequence[str]) -> str:
 def _context(letter: Letter, pipeline: PipelineContext | None, now: float) -> dict[str, str]:
     if pipeline is not None:
         return pipeline.of(letter, now)
-    body = _read(letter.body)
+    body = read_json(letter.body)
     values = body if isinstance(body, dict) else {}
     found: dict[str, str] = {}
     for name in CONTEXT_NAMES.values():

@@ -15,9 +15,7 @@ from deadletter.signals.causes import CAUSES as EXPLANATIONS
 from deadletter.signals.causes import CauseKey
 from deadletter.signals.commands import typed
 
-from . import deployed
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .causes import CauseRow, read_causes
 from .deadline import Asking, Deadline, reads_until
@@ -40,7 +38,7 @@ from .places import COST, IN_A_QUEUE, SearchedPlace, UnsearchedPlace, Walk, need
 from .problem import Cause, Problem
 from .queue import LOOKS_COUNT, deployed_queue
 from .selection import Choice, NamedPipeline, PlaceKind, Places, Terms, choice
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import count, moment
 
@@ -323,7 +321,7 @@ class FailingReading:
         self._shards = [ShardReading() for _ in range(CAUSE_SHARDS)]
         self._notes: list[str] = []
         self._chosen = chosen
-        self._matcher = Matcher(chosen, deployed.settings(pipeline), session.now)
+        self._matcher = Matcher(chosen, pipeline.settings(), session.now)
 
     def failing(self, names: Sequence[str]) -> FailingNow:
         """The messages that fail now, with these attributes of each. Raises Problem."""
@@ -501,7 +499,7 @@ def _by_place(session: Session, request: GroupsRequest, chosen: Choice) -> Group
     now = session.now.timestamp()
     app = session.app() if needs_app(chosen) else None
     pipeline = None if app is None else app.pipeline(request.pipeline)
-    context = None if pipeline is None else PipelineContext(deployed.settings(pipeline))
+    context = None if pipeline is None else PipelineContext(pipeline.settings())
     entries: list[CauseEntry] = []
 
     def see(found: FoundMessage, _: Matcher) -> None:
@@ -606,7 +604,7 @@ def _attempts(
         return None
     tried = [attempts_of(entry) for entry in entries]
     # The first life, and each re-drive.
-    threshold = (1 + deployed.settings(pipeline).policy.max_attempts) // 2
+    threshold = (1 + pipeline.settings().policy.max_attempts) // 2
     over = sum(attempts > threshold for attempts in tried)
     return AttemptFigures(sum(tried) / len(tried), threshold, over / len(tried))
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
     MAIN_DLQ,
     PARKED_LANE,
+    Body,
     LedgerKeeps,
     Mode,
     is_reserved_key,
@@ -19,18 +20,17 @@ from deadletter.contract import (
     rule_lane,
     with_config_keys,
 )
-from deadletter.message.letter import Letter, compact_json
+from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import NotADecision, decode, encode
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .aws import REFUSED, Aws, error_code, failure, side_by_side
+from .aws import REFUSED, Aws, error_code, side_by_side
 from .letter_walk import FoundLetter, waiting_room
 from .life_record import LetterRecord, ledger_of
-from .problem import Cause, Problem
 from .queue import QueueDepth, depth
+from .redrive import ask, of_another_version
 from .rule_on_ledger import holds, known_by_row, untold
 from .session import Session
 from .words import moment
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from deadletter.routing.router import Question
     from deadletter.rules.document import Document, Documents
     from deadletter.rules.rule import Rule
-    from deadletter.rules.rulebook import Trial
     from deadletter.settings.pipeline import Pipeline
 
 BY_MESSAGE, BY_RECORD = "message", "failure record"
@@ -72,15 +71,6 @@ class TriedRule:
     rule_id: Annotated[str, "id of the rule"]
     outcome: Annotated[str, "in words: matches and speaks, does not match, can't be told, …"]
     missed: Annotated[Sequence[MissedField], "what the message lacks"]
-
-
-@dataclass(frozen=True, slots=True)
-class RouterExplanation:
-    """The router's answer."""
-
-    tried: Sequence[TriedRule]
-    decision: Mapping[str, Any]
-    forged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +117,7 @@ def judged(
     """
     if found is not None:
         home = MAIN_DLQ if found.home.startswith(parking_source("")) else found.home
-        says = router_says(session.aws, record.pipeline, found.letter, home)
-        now = Judged(_answer(says.decision, BY_MESSAGE), says.tried)
+        now = _router_says(session.aws, record.pipeline, found.letter, home)
     else:
         now = _judged(session, app, record)
     if now.decision is None:
@@ -139,8 +128,10 @@ def judged(
 def _judged(session: Session, app: App, record: LetterRecord) -> Judged:
     from botocore.exceptions import ClientError
 
+    from deadletter.routing.wire import answer_event, question_to_json
+
     waiting = record.waiting[0] if record.waiting else None
-    settings = deployed.settings(record.pipeline)
+    settings = record.pipeline.settings()
     if waiting is not None:
         try:
             letter = _content(session, app, record, waiting)
@@ -150,9 +141,9 @@ def _judged(session: Session, app: App, record: LetterRecord) -> Judged:
         else:
             if letter is None:
                 return Judged(None)
+            event = {"explain": question_to_json(_question(letter, waiting))}
             with aws_errors():
-                verdict, trials = _router(session, app, record).explain(_question(letter, waiting))
-            return Judged(_answer(encode(verdict.decision), BY_MESSAGE), tuple(map(tried, trials)))
+                return _explained(answer_event(_router(session, app, record), event))
     return _by_ledger(session, app, record, settings)
 
 
@@ -183,7 +174,7 @@ def _router(
 
     client, name = session.aws.dynamodb, record.pipeline.name
     return DirectRouter(
-        pipeline=deployed.settings(record.pipeline),
+        pipeline=record.pipeline.settings(),
         rules=DynamoDBRules(client, app.rules_table, app.letters_table, session.clock),
         ledger=ledger_of(session, app, record.pipeline),
         circuits=DynamoDBCircuits(client, app.circuits_table, name),
@@ -224,14 +215,16 @@ def _question(letter: Letter, waiting: WaitingLetter) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class _LedgerDocument:
-    """The document of a letter whose content is not known: it has a circuit, and no fields."""
+    """The document of a letter whose content is not known: it has no fields."""
 
     circuit_key: str | None
+    expires: float | None = None
+    unreadable: str | None = None
 
     def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
         from deadletter.rules.document import Document
 
-        return Document({}, circuit_key=self.circuit_key)
+        return Document({}, self.unreadable, self.circuit_key, self.expires)
 
 
 def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipeline) -> Judged:
@@ -265,12 +258,20 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
         if waiting is None
         else [_question(letter, waiting)]
     )
-    possible: list[Mapping[str, Any]] = []
-    with aws_errors():
-        for key in endpoints:
-            router = _router(session, app, record, _LedgerDocument(key))
-            for question in questions:
-                possible += map(encode, router.possible(question, matches))
+    # Without an expiry of its own, and past it.
+    expiries = [None] if settings.expires is None else [None, 0.0]
+
+    def decisions(*documents: _LedgerDocument) -> Sequence[Mapping[str, Any]]:
+        with aws_errors():
+            routers = [_router(session, app, record, document) for document in documents]
+            return [
+                encode(decision)
+                for router in routers
+                for question in questions
+                for decision in router.possible(question, matches)
+            ]
+
+    possible = decisions(*(_LedgerDocument(*each) for each in product(endpoints, expiries)))
     doubts = [
         f"rule {rule} decides; it reads {', '.join(reads)} (--look)"
         for rule, reads in open_rules.items()
@@ -281,10 +282,19 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
         )
     if len(questions) > 1:
         doubts.append("its queue decides: several of its DLQs hold messages (--look)")
+    if settings.expires is not None:
+        doubts.append(f"its own expiry decides; it is at {settings.expires} (--look)")
     tried_rules = tuple(TriedRule(rule, outcome, ()) for rule, outcome in says.items())
     if len({_gist(decision) for decision in possible}) > 1:
         return Judged(_answer(_unknown(possible, doubts), BY_RECORD), tried_rules)
-    return Judged(_answer(possible[0], BY_RECORD), tried_rules)
+    decided = possible[0]
+    paths = [settings.context.get(name, "") for name in row.context]
+    if settings.body is Body.JSON and not any(path.startswith("body.") for path in paths):
+        # A value of the body on record shows that it could be read.
+        [otherwise, *_] = decisions(_LedgerDocument(endpoints[0], unreadable="it is no JSON"))
+        if _gist(otherwise) != _gist(decided):
+            decided = {**decided, "because": f"{decided['because']}, if its body is JSON (--look)"}
+    return Judged(_answer(decided, BY_RECORD), tried_rules)
 
 
 _OUTCOMES = {True: "matches", False: "does not match", None: "can't be told"}
@@ -396,47 +406,25 @@ def _answer(decision: Mapping[str, Any], by: str) -> DecisionNow:
     )
 
 
-def router_says(
-    aws: Aws, pipeline: DeployedPipeline, letter: Letter, home: str
-) -> RouterExplanation:
+def _router_says(aws: Aws, pipeline: DeployedPipeline, letter: Letter, home: str) -> Judged:
     """The answer of the pipeline's router; Problem if it fails or the answer is malformed."""
     from deadletter.routing.router import Question
     from deadletter.routing.wire import question_to_json
 
-    question = question_to_json(Question(letter, home=home))
-    answer = aws.lambda_.invoke(
-        FunctionName=pipeline.router_function, Payload=compact_json({"explain": question})
-    )
+    event = {"explain": question_to_json(Question(letter, home=home))}
+    function, unknown = pipeline.router_function, "nothing was moved"
+    answer = ask(aws, function, event, lost=unknown, failed=unknown)
     try:
-        payload = json.loads(answer["Payload"].read())
-    except (ValueError, RecursionError):
-        payload = None
-    if "FunctionError" in answer:
-        raise Problem(
-            f"The router function {pipeline.router_function} failed ({failure(payload)}): "
-            "its log in CloudWatch says more.",
-            Cause.FAILED,
-        )
-    try:
-        verdict = payload["verdict"]
-        decode(verdict["decision"])
-        return RouterExplanation(
-            tuple(_tried(rule) for rule in payload["tried"]),
-            verdict["decision"],
-            verdict.get("forged") is True,
-        )
+        return _explained(answer)
     except (KeyError, TypeError, ValueError, NotADecision) as error:
-        raise Problem(
-            f"The router function {pipeline.router_function} answered no explanation: "
-            "use the dlq of the version that is deployed.",
-            Cause.FAILED,
-        ) from error
+        raise of_another_version(function, "answered no explanation") from error
 
 
-def tried(trial: Trial) -> TriedRule:
-    """A trial of the library's router, as the deployed one answers it."""
-    missed = (MissedField(each.path, each.expected, each.found) for each in trial.missed)
-    return TriedRule(trial.rule_id, trial.outcome, tuple(missed))
+def _explained(answer: Mapping[str, Any]) -> Judged:
+    """A router's answer to the question for an explanation."""
+    decision = answer["verdict"]["decision"]
+    decode(decision)
+    return Judged(_answer(decision, BY_MESSAGE), tuple(map(_tried, answer["tried"])))
 
 
 def _tried(data: Mapping[str, Any]) -> TriedRule:

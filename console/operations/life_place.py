@@ -22,8 +22,7 @@ from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
 from .life_record import LetterRecord, RunTicket
 from .places import place_of
-from .waiting import waits_for
-from .words import moment
+from .words import moment, waits_for
 
 if TYPE_CHECKING:
     from deadletter.aws.waiting_room import WaitingLetter

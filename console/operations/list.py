@@ -12,13 +12,12 @@ from typing import Annotated, Any
 
 from deadletter.message.letter import to_json
 
-from .answer import Answer
 from .matching import FoundMessage, Matcher
 from .places import SearchedPlace, UnsearchedPlace, Walk, needs_app, search
 from .private_file import new_private_file
 from .queue import LOOKS_COUNT
 from .selection import Ids, Pipelines, Places, Terms, choice
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import moment
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, Mode, Reason, parking_for
 from deadletter.failure.failure import Failure
 
-from . import deployed
 from .app import App, DeployedPipeline
 from .aws import side_by_side
 from .letter_walk import MOST, SAMPLE, FoundLetter, look_into_queue, waiting_room
@@ -37,8 +36,7 @@ from .problem import Cause, Denied, Problem
 from .queue import QueueDepth, depth
 from .replay_runs import objects_of
 from .session import Session
-from .waiting import waits_for
-from .words import clock, duration, moment, size
+from .words import clock, duration, moment, size, waits_for
 
 if TYPE_CHECKING:
     from deadletter.failure.ledger import LedgerRow
@@ -353,7 +351,7 @@ def _parking_queue(record: LetterRecord) -> str:
     if reason is None or not record.pipeline.pipeline:
         return DEFAULT_PARKING
     last = row.last if row and reason != Reason.KEY_CONFLICT else None
-    queues = deployed.settings(record.pipeline).parking
+    queues = record.pipeline.settings().parking
     return parking_for(queues, reason, str(last.category) if last else None)
 
 
@@ -373,7 +371,7 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
     if claim is not None:
         tried = "is being tried now" if claim.is_claimed else "was tried, and is not done"
         return Processed(NO, f"the consumer's entry of {of} says that it {tried}")
-    settings = deployed.settings(record.pipeline)
+    settings = record.pipeline.settings()
     if place.where == Where.GONE or not settings.consumer_library:
         why = "no record says so" if settings.consumer_library else "its consumer keeps no record"
         return Processed("unknown", why)

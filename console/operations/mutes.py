@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import pipeline_prefix
 
-from .answer import Answer
 from .app import App, DeployedPipeline
-from .audit import IntendedChange, recorded
+from .audit import IntendedChange, checked_reason, recorded
 from .aws import error_code
 from .figures import alarms
 from .problem import Cause, Problem
-from .reason import checked_reason
 from .selection import NamedPipeline
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import seconds
 

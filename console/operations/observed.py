@@ -15,10 +15,8 @@ from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import side_by_side
 from .deadline import Asking
-from .life_record import ledger_of
 from .session import Session
-from .waiting import waits_for
-from .words import clock, count, moment
+from .words import clock, count, moment, waits_for
 
 if TYPE_CHECKING:
     from deadletter.failure.ledger import LedgerRow
@@ -142,6 +140,8 @@ def _rows(
 ) -> Mapping[str, LedgerRow]:
     """The failure records of these messages; without them the causes are unknown."""
     rows: dict[str, LedgerRow] = {}
+    from .life_record import ledger_of
+
     ledger = ledger_of(session, app, pipeline)
     with side_by_side() as start:
         ask = Asking(start)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import MAIN, Mode, pipeline_prefix
 
-from . import deployed, observed
+from . import observed
 from .app import App, DeployedPipeline
 from .deadline import Asking, Deadline, reads_until
 from .figures import alarms
@@ -83,7 +83,7 @@ class SettingsInForce:
 def read(session: Session, app: App, name: str) -> SettingsInForce:
     """The policy in force. Raises Problem if the pipeline or its settings can't be read."""
     pipeline = app.pipeline(name)
-    settings = deployed.settings(pipeline)
+    settings = pipeline.settings()
     aws = session.aws
     _ = aws.sqs, aws.cloudwatch  # made before there are threads
     with reads_until(Deadline()) as start:

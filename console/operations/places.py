@@ -21,7 +21,6 @@ from deadletter.contract import (
     run_lane,
 )
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import explain, side_by_side
@@ -33,8 +32,7 @@ from .problem import Cause, Denied, Problem
 from .queue import bare_queue, depth
 from .selection import Choice, ChosenPlace, PlaceKind, closest
 from .session import Session
-from .waiting import waits_for
-from .words import count, moment
+from .words import count, moment, waits_for
 
 if TYPE_CHECKING:
     from deadletter.aws.waiting_room import WaitingLetter
@@ -127,7 +125,7 @@ class Walk:
 
     def pipeline(self, app: App, pipeline: DeployedPipeline) -> None:
         """Search a pipeline: records, which say the least, come last."""
-        matcher = self._matcher(deployed.settings(pipeline))
+        matcher = self._matcher(pipeline.settings())
         with aws_errors():
             _OfPipeline(self, self._session, app, pipeline, matcher).walk()
 

@@ -1,19 +1,19 @@
-"""Calls the function redrive: a run by hand, and the letters that it is asked about."""
+"""Calls the functions of a pipeline: a run by hand, and the letters that they are asked about."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from deadletter.contract import MAIN_DLQ
+from deadletter.message.letter import compact_json
 from deadletter.signals.figures import Count
 
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
-from .aws import Aws, error_code, failure
+from .aws import Aws, error_code, failure, read_json
 from .problem import Cause, Problem
 from .session import Session
 
@@ -97,7 +97,7 @@ def _invoke(session: Session, queue: RedriveTarget, *, dry_run: bool) -> Mapping
     def once() -> Mapping[str, Any]:
         return ask(
             session.aws,
-            queue.pipeline,
+            queue.pipeline.redrive_function,
             {"source": queue.source, "dry_run": dry_run, "asked": True},
             lost="the run may still be going on",
             failed="what it had not moved is still in its queue",
@@ -124,23 +124,22 @@ class NoRoom(Problem):
 
 
 def ask(
-    aws: Aws, pipeline: DeployedPipeline, event: Mapping[str, Any], *, lost: str, failed: str
+    aws: Aws, function: str, event: Mapping[str, Any], *, lost: str, failed: str
 ) -> Mapping[str, Any]:
-    """What the function answers to an event, waited for.
+    """What a function of a pipeline answers to an event, waited for.
 
     `lost` says what is known without an answer, and `failed` after an error. Raises NoRoom if
     the function is busy, Problem if it fails, does not answer or answers no object.
     """
     from botocore.exceptions import ClientError, ReadTimeoutError
 
-    function = pipeline.redrive_function
     try:
         answer = aws.lambda_.invoke(
-            FunctionName=function, InvocationType="RequestResponse", Payload=json.dumps(event)
+            FunctionName=function, InvocationType="RequestResponse", Payload=compact_json(event)
         )
-        payload = _json(answer["Payload"].read())
+        payload = read_json(answer["Payload"].read())
     except ReadTimeoutError as error:
-        raise Problem(f"No answer from the redrive function: {lost}.", Cause.UNREACHABLE) from error
+        raise Problem(f"No answer from function {function}: {lost}.", Cause.UNREACHABLE) from error
     except ClientError as error:
         if error_code(error) == "TooManyRequestsException":
             raise NoRoom(
@@ -151,17 +150,19 @@ def ask(
         raise
     if "FunctionError" in answer:
         raise Problem(
-            f"The redrive function {function} failed ({failure(payload)}): {failed}, and its log "
+            f"Function {function} failed ({failure(payload)}): {failed}, and its log "
             "in CloudWatch says more.",
             Cause.FAILED,
         )
     if not isinstance(payload, dict):
-        raise Problem(
-            f"The redrive function {function} answered no report: "
-            "use the dlq of the version that is deployed.",
-            Cause.FAILED,
-        )
+        raise of_another_version(function, "does not answer as this dlq expects")
     return payload
+
+
+def of_another_version(function: str, does: str) -> Problem:
+    """That a function and this command line do not understand each other."""
+    says = f"Function {function} {does}: use the dlq of the version that is deployed."
+    return Problem(says, Cause.FAILED)
 
 
 def request(
@@ -171,22 +172,10 @@ def request(
 
     Raises Problem also if the function refuses it.
     """
-    answer = ask(aws, pipeline, {name: asked}, lost=lost, failed=lost)
+    function = pipeline.redrive_function
+    answer = ask(aws, function, {name: asked}, lost=lost, failed=lost)
     if isinstance(refused := answer.get("refused"), str):
-        raise Problem(
-            f"The redrive function {pipeline.redrive_function} refuses: {refused}.", Cause.FAILED
-        )
+        raise Problem(f"Function {function} refuses: {refused}.", Cause.FAILED)
     if expects not in answer:
-        raise Problem(
-            f"The redrive function {pipeline.redrive_function} knows no {name}: "
-            "use the dlq of the version that is deployed.",
-            Cause.FAILED,
-        )
+        raise of_another_version(function, f"knows no {name}")
     return answer
-
-
-def _json(payload: bytes) -> Any:
-    try:
-        return json.loads(payload)
-    except (ValueError, RecursionError):
-        return None

@@ -18,9 +18,7 @@ from deadletter.contract import (
 )
 from deadletter.signals.troubles import TroubleKind
 
-from . import circuits, status
-from .waiting import waits_for, way_out
-from .words import count
+from .words import count, waits_for, way_out
 
 if TYPE_CHECKING:
     from .app import App, DeployedPipeline
@@ -73,6 +71,9 @@ class Removal:
 
 def read(session: Session, pipeline: str | None) -> Removal:
     """What is left of a pipeline. Raises Problem if the app or its circuits can't be read."""
+    # The other questions of `dlq doctor` do without.
+    from . import status
+
     app = session.app()
     deployed = app.pipeline(pipeline)
     answer = status.read(session, [deployed.name])
@@ -102,7 +103,9 @@ def _replays(known: PipelineStatus) -> Iterator[Leftover]:
 
 def _circuits(session: Session, pipeline: DeployedPipeline) -> Iterator[Leftover]:
     """Circuits that would be left open, and consumers that nobody would start again."""
-    for row in circuits.list_circuits(session, [pipeline.name]).circuits:
+    from .circuits import list_circuits
+
+    for row in list_circuits(session, [pipeline.name]).circuits:
         if row.state == State.CLOSED and row.forced is None and not row.consumer_paused:
             continue
         says = f"circuit {row.key} is {row.state}{' by hand' if row.forced else ''}"

@@ -15,7 +15,6 @@ from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.selection import Pick, Selection
 from deadletter.rules.pattern import compile_pattern
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .letter_walk import FoundLetter, See, letters_of_lane, look_into_queue
@@ -480,14 +479,14 @@ def _by_ledger(
     """The letters with a failure that were not processed or parked since, nor wait elsewhere."""
     assert source.url is not None, "a live source is a queue"
     elsewhere = _waiting_origins(session, app, pipeline)
-    too_old = session.clock() - deployed.settings(pipeline).message_ttl
+    too_old = session.clock() - pipeline.settings().message_ttl
     taken: list[CountedLetter] = []
     left_out: list[CountedLetter] = []
     others = 0
     is_whole = True
     takes_all = frozenset(selection.include) >= frozenset(Reason)
     pattern = compile_pattern(selection.pattern) if selection.pattern else None
-    settings = deployed.settings(pipeline)
+    settings = pipeline.settings()
     for known in _failing(session, app, pipeline, progress):
         if known is None:
             is_whole = False

@@ -24,9 +24,7 @@ from deadletter.replay.plan import (
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.selection import Selection
 
-from . import deployed
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import explain
@@ -35,7 +33,7 @@ from .letter_walk import See
 from .problem import Cause, Problem
 from .replay_census import Census, CountedLetter, ReplaySource, by, census, must_look
 from .replay_runs import ReplayRow, person, row, runs_of, starts_of
-from .session import Session
+from .session import Answer, Session
 from .watched import read_memories, source_status
 from .words import clock, count, moment
 from .words import duration as in_words
@@ -193,7 +191,7 @@ def draft_of(
     """
     app, pipeline, selection = found.app, found.pipeline, found.selection
     _check_destination(pipeline, request.destination)
-    settings = deployed.settings(pipeline)
+    settings = pipeline.settings()
     # What is thrown away may look as it will.
     included = tuple(Reason) if request.destination == DISCARD else RETRIED
     request = replace(request, selection=replace(selection, include=included))

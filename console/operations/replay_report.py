@@ -14,10 +14,10 @@ from deadletter.replay.machine import UNACCOUNTED
 from deadletter.replay.ticket import ReplayOutcome
 
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .problem import Cause, Problem
 from .replay_census import FAILED, letters_of
 from .replay_runs import ReplayRow, RunSwitch, missed_says, row
+from .session import Answer
 from .words import count, moment
 
 REPORT = "report.json"

@@ -14,12 +14,11 @@ from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import Facts, IntendedChange, RecordedChange, recorded
 from .aws import REFUSED, error_code
 from .problem import Cause, Problem
-from .session import Session
+from .session import Answer, Session
 from .words import clock, count, moment
 
 if TYPE_CHECKING:

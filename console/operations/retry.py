@@ -18,7 +18,6 @@ from deadletter.rules.rule import Action
 
 from . import causes, edits, redrive, rule_table
 from .again import DueNow, OnceMore, ended, opens, pace_says
-from .answer import Answer
 from .discard import in_words, told
 from .edits import Change
 from .letter_walk import FoundLetter
@@ -28,7 +27,7 @@ from .replay_census import letters_of, of_outcome, parked_sources
 from .replay_plan import DraftPlan, PlanRequest, draft_of, start
 from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch
 from .selection import All, Choice, Ids, Pipeline, PlaceKind, Places, Terms, choice
-from .session import Session
+from .session import Answer, Session
 from .sources import Chosen, chosen
 from .verbs import Asked, Verb
 from .words import count

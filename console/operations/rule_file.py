@@ -18,10 +18,9 @@ from deadletter.rules.rule import COLUMNS, VERDICT
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 from . import rule_table
-from .answer import Answer
 from .problem import Cause, Problem
 from .rule_table import RulePlan, RuleRevision, canonical
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, TextFile, Verb
 from .words import count, seconds
 

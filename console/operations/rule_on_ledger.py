@@ -21,7 +21,6 @@ from deadletter.rules.fields import plain_number
 from deadletter.rules.pattern import Alternative, Field, Pattern, compile_pattern
 from deadletter.settings.pipeline import Pipeline
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import side_by_side
@@ -101,7 +100,7 @@ def matches_on_record(
     """
     from .groups import MOST_SECONDS, FailingReading
 
-    settings = deployed.settings(pipeline)
+    settings = pipeline.settings()
     compiled = compile_pattern(pattern)
     since = session.clock() - DAYS * DAY
     deadline = deadline or Deadline(MOST_SECONDS)

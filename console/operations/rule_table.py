@@ -15,13 +15,12 @@ from deadletter.rules.rule import COLUMNS, VERDICT, Rule
 from deadletter.rules.rulebook import RuleBook, read_rules
 from deadletter.settings.pipeline import Pipeline
 
-from . import deployed, item
+from . import item
 from .adapter_errors import aws_errors
 from .app import App
-from .audit import IntendedChange, recorded
+from .audit import MAX_REASON, IntendedChange, recorded
 from .aws import Aws
 from .problem import Cause, Problem
-from .reason import MAX_REASON
 from .session import Session
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ def check(
     mistakes = []
     for pipeline in app.pipelines:
         if {change.pipeline for change in changes} & {pipeline.name, EVERY_PIPELINE}:
-            terms = deployed.terms(pipeline)
+            terms = pipeline.rule_terms()
             refused = Counter(book(after, terms).refused) - Counter(book(others, terms).refused)
             mistakes += [
                 f"rule {each.rule_id} would be INVALID in {pipeline.name}: {each.why}"

@@ -17,8 +17,7 @@ from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import Action, Rule, RuleRefused, read_rule
 
-from . import deployed, rule_table
-from .answer import Answer
+from . import rule_table
 from .app import App, DeployedPipeline
 from .letter_walk import FoundLetter
 from .matching import FoundMessage, Matcher
@@ -29,7 +28,7 @@ from .rule_on_ledger import RuleMatches, matches_on_record
 from .rules import columns_of
 from .selection import Choice, ChosenPlace, PlaceKind, RuleTerms
 from .selection import Pipeline as OfPipeline
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, TextFile, Verb
 from .words import count
 
@@ -141,7 +140,7 @@ def read(session: Session, request: TrialRequest) -> Tested:
     app = session.app()
     chosen = app.pipeline(request.pipeline)
     rule = _rule(session, app, chosen, request)
-    settings, pattern = deployed.settings(chosen), compile_pattern(rule.pattern)
+    settings, pattern = chosen.settings(), compile_pattern(rule.pattern)
     trial = RuleTrial(
         **session.place,
         at=session.now,
@@ -219,7 +218,7 @@ def _rule(session: Session, app: App, chosen: DeployedPipeline, request: TrialRe
             raise Problem(why, Cause.ABSENT)
         columns = stored[0].columns
     try:
-        return read_rule(columns, deployed.terms(chosen))
+        return read_rule(columns, chosen.rule_terms())
     except RuleRefused as error:
         raise Problem(f"INVALID in {chosen.name}: {error}.", Cause.FAILED) from error
 

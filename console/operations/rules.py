@@ -17,9 +17,8 @@ from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import COLUMNS, VERDICT, Action, Rule, RuleMode, notes_of, read_rule
 from deadletter.rules.ties import tie_note, tie_notes, tied
 
-from . import deployed, rule_table
+from . import rule_table
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit_lines import AuditLine
 from .audit_trail import history
@@ -40,7 +39,7 @@ from .selection import (
     path_of,
 )
 from .selection import Pipeline as OfPipeline
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import clock, count, duration, ending, moment, seconds
 
@@ -145,7 +144,7 @@ def _rules_of(
     session: Session, app: App, pipeline: DeployedPipeline, stored: Sequence[StoredRule]
 ) -> Sequence[ListedRule]:
     """The rules of a pipeline and of `*`: first the refused, then in order of trial."""
-    terms, now = deployed.terms(pipeline), session.clock()
+    terms, now = pipeline.rule_terms(), session.clock()
     book = rule_table.book([row.columns for row in stored], terms)
     with aws_errors():
         counts = ledger_of(session, app, pipeline).all_counts()
@@ -403,7 +402,7 @@ class AddPlan(RulePlan):
 
 def _planned(session: Session, request: RuleAddRequest) -> AddPlan:
     app = session.app()
-    key, pipelines = deployed.scope(app, request.pipeline)
+    key, pipelines = app.scope(request.pipeline)
     given = {
         "pipeline": key,
         "rule_id": request.rule,
@@ -427,7 +426,7 @@ def _planned(session: Session, request: RuleAddRequest) -> AddPlan:
         )
     change = RuleRevision(key, request.rule, None if before is None else before.image, columns)
     rule_table.check(app, stored, [change])
-    terms = deployed.terms(pipelines[0])
+    terms = pipelines[0].rule_terms()
     rule = read_rule(columns, terms)
     others = rule_table.book([row.columns for row in stored if row is not before], terms)
     tie = tie_note(rule, tied(rule, others.rules.values()))

@@ -380,11 +380,13 @@ def _conditions(each: Term, key: Key) -> list[Any]:
 
 
 def _either(value: str, key: Key) -> list[Any]:
-    """A value as a text and, where it can be one, as a number or a literal of JSON."""
     if key.number is not None:
         return [key.number(value)]
-    if key.path[:1] in (("failure",), ()):
-        return [value]
+    return [value] if key.path[:1] in (("failure",), ()) else values_of(value)
+
+
+def values_of(value: str) -> list[Any]:
+    """A value as a text and, where it can be one, as a number or a literal of JSON."""
     try:
         other = json.loads(value)
     except ValueError:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 from . import app as apps
 from .aws import Aws
@@ -20,6 +20,15 @@ class AppLocation(TypedDict):
     account: str
     region: str
     app: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Where an operation looked. The fields of an answer are the keys of its JSON: a promise."""
+
+    account: Annotated[str, "AWS account id"]
+    region: Annotated[str, "AWS region"]
+    app: Annotated[str, "name of the app"]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Annotated
 from deadletter.replay.run import RunState
 
 from . import causes, circuits, groups, message, pipeline_settings, rules
-from .answer import Answer
 from .audit_lines import AuditLine
 from .audit_trail import history
 from .causes import CauseRow
@@ -25,7 +24,7 @@ from .replay_report import RunAccount, report
 from .replay_runs import ReplayDetails, RunSwitch, details, is_at_rest, progress
 from .rules import ShownRule
 from .selection import Pipeline
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 
 

@@ -19,7 +19,6 @@ from deadletter.contract import (
 )
 from deadletter.replay.plan import LANE
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .letter_walk import waiting_room
@@ -154,7 +153,7 @@ def _by_ids(
 
 def business_ids(session: Session, pipeline: DeployedPipeline, ids: Sequence[str]) -> Term | None:
     """The term that chooses messages by their business ids; None if no field holds them."""
-    path = deployed.settings(pipeline).idempotency_key
+    path = pipeline.settings().idempotency_key
     if path is None or (found := _PLAIN_PATH.fullmatch(path)) is None:
         return None
     top = "attribute" if found[1] == "attributes" else found[1]

@@ -26,11 +26,10 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import Seen, TroubleKind, known_names, shown
 
-from . import deployed, observed
-from .answer import Answer
+from . import observed
 from .app import App, DeployedPipeline
 from .attention import Attention, Outlook, attention, cards, outlook, seen, source_name
-from .aws import Aws, Read, Start
+from .aws import Read, Start
 from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, reads_until
@@ -41,7 +40,7 @@ from .problem import Cause, Problem
 from .queue import QueueDepth, depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .selection import NamedPipelines
-from .session import AppLocation, Session
+from .session import Answer, AppLocation, Session
 from .verbs import Asked, Verb
 from .watched import (
     ManyCollisions,
@@ -261,10 +260,12 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
     deadline, now = Deadline(patience), session.now
     with reads_until(deadline) as start:
         # Clients are made here, in one thread: that alone may ask for credentials.
-        start(lambda: _clients(session.aws)).answer("The AWS credentials")
+        start(lambda: (session.aws.sts, session.aws.ssm)).answer("The AWS credentials")
         account = start(lambda: session.aws.account)
         app = session.app(deadline)
         aws, pipelines = session.aws, app.select(names)
+        # Without an app, none of these is needed: each takes a fiftieth second to make.
+        start(lambda: (aws.sqs, aws.dynamodb, aws.cloudwatch)).answer("The AWS credentials")
         figures = start(partial(queue_figures, aws.cloudwatch, app, pipelines, now))
         ringing = start(partial(_alarms, aws.cloudwatch, app))
         reads = [_PipelineReads(start, session, app, pipeline) for pipeline in pipelines]
@@ -314,10 +315,6 @@ def _silent(
 def unread(what: str, why: Problem) -> Seen:
     """Something that AWS refused, or did not answer."""
     return seen(TroubleKind.UNREAD, what=what, why=why.says)
-
-
-def _clients(aws: Aws) -> None:
-    _ = aws.sts, aws.ssm, aws.sqs, aws.dynamodb, aws.cloudwatch
 
 
 class _PipelineReads:
@@ -498,7 +495,7 @@ def _own_circuit(row: CircuitRow, tried_at: datetime | None) -> CircuitStatus:
 def _settings(pipeline: DeployedPipeline) -> Pipeline | None:
     """The pipeline's settings; None if this version does not understand them."""
     try:
-        return deployed.settings(pipeline)
+        return pipeline.settings()
     except Problem:
         return None
 

@@ -14,8 +14,7 @@ from inspect import getdoc
 from shlex import quote
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from .answer import Answer
-from .session import Session
+from .session import Answer, Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import socket
 from collections.abc import Callable
 from subprocess import CalledProcessError
 from types import SimpleNamespace
@@ -546,3 +547,12 @@ both(ONE, "orders of words", lacking, ["total", "sku"], ["sku", "total"])
 
 
 both(TWO, "statuses of a command", lambda code: fail(CalledProcessError(code, ["x"])), 1, 137)
+both(TWO, "numbers of the system", lambda number: fail(OSError(number, "x")), 28, 122)
+both(ONE, "numbers of a name", lambda number: fail(socket.gaierror(number, "x")), -2, -3)
+both(
+    TWO,
+    "a date and a number",
+    lambda text: fail(ValueError(text)),
+    "time data 'x' does not match",
+    "could not convert string to float: 'x'",
+)

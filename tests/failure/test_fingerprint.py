@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from deadletter.failure.classify import diagnose
+from deadletter.failure.own_names import OwnNames
 from tests.each_row import each_row
 from tests.failure.causes_cases import CAUSES, NASTY, Data, data_of, throw
 from tests.failure.exceptions import caught
@@ -114,6 +115,12 @@ def test_a_name_of_the_letters_is_data_unless_it_is_a_key_of_a_document() -> Non
         ('{"pear": 1, "plum": 2}', False),
     ):
         assert (print_of(look_up("pear"), body) == print_of(look_up("plum"), body)) is is_same
+
+
+def test_a_text_is_of_the_letter_as_it_is_or_as_json_writes_it() -> None:
+    names = OwnNames(letter('{"said": "a \\"hi\\" caf\\u00e9 for naïve"}'), frozenset())
+    texts = ('a "hi"', "café", "naïve", "zebra")
+    assert [names.quotes_letter(text) for text in texts] == [True, True, True, False]
 
 
 class Hostile(Exception):

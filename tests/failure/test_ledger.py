@@ -19,6 +19,7 @@ from deadletter.failure.ledger import (
     AboutLetter,
     LedgerRow,
     Recovery,
+    is_free,
     row_from_item,
     slot,
 )
@@ -173,6 +174,12 @@ def test_a_life_uses_an_attempt_by_its_own_failures_alone() -> None:
     assert (row.used_attempt(0), row.used_attempt(1)) == (False, True)
     # What is not on record may have been tried.
     assert row.used_attempt(2)
+
+
+def test_a_retry_is_free_after_a_life_that_was_spared_or_used_no_attempt() -> None:
+    row = LedgerRow((failed(attempt=0, blame=Blame.CONFIGURATION), failed(attempt=1)))
+    lives = (Stamp("origin", 0, 1), Stamp("origin", 1, 1), Stamp("origin", 1, 1, spared=2))
+    assert [is_free(mark, row) for mark in lives] == [True, False, True]
 
 
 def test_failures_from_before_a_release_do_not_count() -> None:

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from deadletter.failure.classify import Diagnosis, diagnose
+from deadletter.failure.place import place_of
 from deadletter.failure.signals import Permanent, Transient
 from tests.failure.exceptions import caught
 from tests.samples import NOW, letter
@@ -103,6 +104,26 @@ def test_code_that_was_made_of_a_text_shows_none_of_its_name(name: str) -> None:
     diagnosis = of(module.fail)
     assert diagnosis.place == "code:2 in fail"
     assert "anna" not in str(diagnosis.traceback).lower()
+
+
+def test_code_in_a_folder_of_packages_is_a_librarys() -> None:
+    module = ModuleType("shop")
+    exec(compile("def fail():\n    {}['x']", "/opt/site-packages/shop.py", "exec"), module.__dict__)  # noqa: S102 - the text is of this test
+
+    def call() -> None:
+        module.fail()
+
+    assert of(call).place == at(call)
+
+
+def test_without_code_of_the_team_a_librarys_names_a_failure_and_no_cause() -> None:
+    error = caught(lambda: json.loads("{"))
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    error = error.with_traceback(innermost)
+    assert place_of(error, only_own=False) == ["json.decoder", "JSONDecoder.raw_decode"]
+    assert place_of(error, only_own=True) == []
 
 
 def test_a_traceback_is_short_however_deep_the_code_is() -> None:

@@ -54,6 +54,7 @@ ORDER = letter(
         ('got "a \\" b" and `c` and “d”', "got … and … and …"),
         ("got b'plain words' there", "got … there"),
         ("got 'the rest is lost", "got …"),
+        ("a row (refused) here", "a row … here"),
         # URLs, hosts, paths, addresses and values with a name.
         ("GET https://u:p@host.example/x?y=z failed", "GET … failed"),
         ("connect to db.internal:5432 or 10.0.0.1 or me@example.com", "connect to … or … or …"),

@@ -78,6 +78,7 @@ def test_a_value_has_a_kind(text: str, expected: list[str]) -> None:
         ("flumphs", ("flumph",), "…"),
         ("a 'flumph' and a 'grue'", ("flumph",), "a 'flumph' and a …"),
         ("the flumph 'not found at all' is", ("the flumph '", "' is"), "the flumph '…' is"),
+        ("the flumph 'the boys' club' is", ("the flumph '", "' is"), "the flumph '…' is"),
         ("the flumph 'it's so'", ("the flumph '",), "the flumph '…'"),
         ("got b'plain words' there", (), "got … there"),
     ],

@@ -123,7 +123,7 @@ def test_a_broad_shadow_rule_is_judged_anew_when_it_is_enforced() -> None:
 def test_what_the_author_of_a_valid_rule_should_know_is_on_its_row() -> None:
     assert verdict(judged(rule(tenantId="acme*"))) == (
         "VALID",
-        "* and ? are no wildcards in tenantId: use a pattern with wildcard",
+        "* has no special meaning in tenantId: use a pattern with wildcard, or a list",
     )
 
 

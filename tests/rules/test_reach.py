@@ -140,7 +140,7 @@ def test_what_shorthand_does_not_mean_is_a_note() -> None:
     rule = read_rule(stored, PIPELINE)
     assert notes_of(rule, stored, PIPELINE, NOW) == [
         "spaces around tenantId are left out",
-        "* and ? are no wildcards in tenantId: use a pattern with wildcard",
+        "* has no special meaning in tenantId: use a pattern with wildcard, or a list",
     ]
 
 

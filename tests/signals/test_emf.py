@@ -60,6 +60,7 @@ def test_defects_of_the_library_are_one_figure_and_the_line_names_each() -> None
         {"Processed": 3, "LeaseLost": 1, "LedgerUnavailable": 2}, {}, {}, **WHERE
     )
     document = json.loads(line)
+    assert document["_aws"]["Timestamp"] == 1_500
     [directive] = document["_aws"]["CloudWatchMetrics"]
     assert [each["Name"] for each in directive["Metrics"]] == ["Processed", "ConsumerTrouble"]
     assert (document["ConsumerTrouble"], document["LeaseLost"]) == (3, 1)

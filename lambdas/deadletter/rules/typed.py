@@ -77,8 +77,8 @@ def notes_of_value(name: str, text: str) -> Iterator[str]:
         yield f"quotes around {name} are left out"
     if not value:
         yield f"{name} is empty: it matches messages whose {name} is an empty text"
-    if "*" in value or "?" in value:
-        yield f"* and ? are no wildcards in {name}: use a pattern with wildcard"
+    if signs := "".join(sign for sign in "*?^$|%" if sign in value):
+        yield f"{signs} has no special meaning in {name}: use a pattern with wildcard, or a list"
     yield from _notes_of_characters(name, value)
 
 

@@ -74,6 +74,9 @@ def test_the_help_lists_every_exit_status(dlq: Any) -> None:
         assert f"\n    {int(status):>3}  " in page
 
 
+# Its query is malformed, which is said before anything is read.
+TYPED = "list A-1 A-2 -p orders -f tenant=acme --query ["
+
 PAGES = ("dlq", *(f"dlq {name}" for name in main.GROUPS), *COMMANDS)
 
 EACH_IN_ITS_CHILD = """
@@ -92,7 +95,8 @@ for line in sys.argv[1:]:
 @pytest.fixture(scope="module")
 def loaded() -> dict[str, set[str]]:
     """The modules that a fresh `dlq` has loaded after the help of each command."""
-    lines = [f"{path} --help".removeprefix("dlq ") for path in PAGES]
+    helps = [f"{path} --help".removeprefix("dlq ") for path in PAGES]
+    lines = [*helps, TYPED]
     done = subprocess.run(
         [sys.executable, "-c", EACH_IN_ITS_CHILD, *lines],
         cwd=ROOT,
@@ -101,7 +105,7 @@ def loaded() -> dict[str, set[str]]:
         text=True,
         check=True,
     )
-    assert done.stdout.count("Usage: ") == len(lines)
+    assert done.stdout.count("Usage: ") == len(helps)
     rows = [row.split("\t") for row in done.stdout.splitlines() if "\t" in row]
     return {f"dlq {line}".removesuffix(" --help"): set(modules) for line, *modules in rows}
 
@@ -111,6 +115,10 @@ def test_help_loads_no_slow_module(path: str, loaded: dict[str, set[str]]) -> No
     """What makes `--help` fast, measured without a stopwatch."""
     assert "typer" in loaded[path]
     assert not loaded[path] & {"boto3", "botocore", "rich", "pydantic", "jmespath", "asyncio"}
+
+
+def test_what_is_typed_as_a_text_loads_no_pydantic(loaded: dict[str, set[str]]) -> None:
+    assert loaded[f"dlq {TYPED}"] & {"console.cli.list", "pydantic"} == {"console.cli.list"}
 
 
 VIEWS = {f"console.cli.{module[1:]}" for module, _ in main.COMMANDS.values()}

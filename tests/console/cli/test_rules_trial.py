@@ -206,25 +206,32 @@ def test_a_refused_read_of_the_failure_records_is_a_sentence_about_aws(
 
 
 def test_a_rule_is_tried_on_the_failure_records(orders: Any, dlq: Any) -> None:
-    for number in range(5):
-        about = AboutLetter({"tenantId": "a" if number < 3 else "b"})
-        orders.failed("orders", f"m{number}", about, fingerprint=f"f{number % 2}")
-    orders.failed("orders", "old", AboutLetter({"tenantId": "a"}), at=time.time() - 7.5 * 86_400)
-    orders.letter("{}")
+    old = {"at": time.time() - 7.5 * 86_400}
+    for number in range(120):
+        about = AboutLetter({"tenantId": "b" if number % 40 else "a"})
+        orders.failed("orders", f"m{number}", about, **(old if number < 20 else {}))
+    orders.rule("row", tenantId="a", action="HOLD")
     answer = trial(dlq, OF_A)
     record = answer["on_record"]
-    assert (record["here"], record["matched"], record["tenants"]) == (6, 4, 1)
-    assert (record["failed"], record["failed_matched"]) == (5, 3)
-    assert (sorted(answer["matching"]), record["hints"]) == (["m0", "m1", "m2", "old"], [])
+    assert (record["here"], record["matched"], record["tenants"]) == (120, 3, 1)
+    assert (record["failed"], record["failed_matched"]) == (100, 2)
+    assert (sorted(answer["matching"]), record["hints"]) == (["m0", "m40", "m80"], [])
     assert (answer["tried"], orders.received("orders-dlq")) == ([], 0)
     of_b = f"-f body.amount=5 {OF_B}"
     untold = trial(dlq, of_b)["on_record"]
-    assert (untold["matched"], untold["untold"]) == (0, 2)
+    assert (untold["matched"], untold["untold"]) == (0, 117)
     says = (
-        "Matches 0 of 6 messages here now; 0 of 5 in 7 days, since",
-        "Can't be told for 2 messages: bodies and attributes are not kept.",
+        "Matches 0 of 120 messages here now; 0 of 100 in 7 days, since",
+        "Can't be told for 117 messages: bodies and attributes are not kept.",
     )
     assert lacks(typed(dlq, f"test {of_b}").stdout, *says) == []
+    # A rule that is added, and a row that was typed into the table, say the same.
+    for page in (
+        typed(dlq, f"test {OF_A}"),
+        typed(dlq, f"add r {OF_A} --action HOLD --reason x --expires 1h --dry-run"),
+        dlq("show", "rule:row"),
+    ):
+        assert lacks(page.stdout, "atches 3 of 120 messages here now; 2 of 100 in 7 days") == []
 
 
 def test_a_throttle_says_how_long_its_messages_take_and_how_many_are_too_old_by_then(

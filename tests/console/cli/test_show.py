@@ -16,7 +16,7 @@ from console.cli.exit import Exit
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.state import State
-from deadletter.contract import PARKED_LANE, Reason, circuit_lane, delay_lane
+from deadletter.contract import PARKED_LANE, Reason, circuit_lane
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter
@@ -397,17 +397,6 @@ def test_a_person_reads_place_decision_history_and_commands(cloud: Cloud, dlq: D
         assert text in result.stdout
 
 
-def test_a_letter_that_waits_for_the_delay_of_a_rule_does_not_wait_for_it_twice(
-    cloud: Cloud, dlq: Dlq
-) -> None:
-    cloud.deploy("orders")
-    everything = '{"pipeline": ["orders"]}'
-    cloud.rule("later", pattern=everything, action="DELAYED_REDRIVE", delay_seconds=7_200)
-    wait(cloud, delay_lane("later"), because="attempt 1, delay of 7200 s by rule later")
-
-    assert told(dlq, ORIGIN)["decision"]["action"] == "REDRIVE"
-
-
 @pytest.fixture
 def orders(cloud: Cloud, functions: FakeLambda) -> Cloud:
     """A deployed pipeline `orders` whose router really decides."""
@@ -523,7 +512,7 @@ def test_a_router_that_does_not_explain_is_a_note(
 ) -> None:
     functions.routes, functions.report = False, answer
     sent = orders.letter("{}")
-    assert "answered no explanation" in told(dlq, sent, "--look")["notes"][0]
+    assert "use the dlq of the version that" in told(dlq, sent, "--look")["notes"][0]
     functions.function_error = "Unhandled"
     functions.report = {"errorType": "RouterUnavailable", "errorMessage": "x\x1b" * 999}
     page = dlq("show", sent, "--look").stdout

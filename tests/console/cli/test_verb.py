@@ -17,8 +17,7 @@ from console.cli import asking
 from console.cli.command import plain_typer
 from console.cli.output import Block, line
 from console.cli.verb import add
-from console.operations.answer import Answer
-from console.operations.session import Session
+from console.operations.session import Answer, Session
 from console.operations.verbs import Asked, Verb
 
 

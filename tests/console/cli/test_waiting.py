@@ -8,7 +8,7 @@ import pytest
 
 from console.operations.again import opens
 from console.operations.replay_census import ReplaySource
-from console.operations.waiting import way_out
+from console.operations.words import way_out
 from deadletter.redrive.recall import is_recallable
 
 LATER = 4_000_000_000

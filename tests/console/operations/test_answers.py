@@ -12,9 +12,8 @@ import pytest
 
 from console.cli.output import plain
 from console.operations import aws, circuits, rules, status
-from console.operations.answer import Answer
 from console.operations.list import ListRequest, read
-from console.operations.session import Session
+from console.operations.session import Answer, Session
 
 OPERATIONS: dict[str, Callable[[Session], Answer]] = {
     "status": lambda session: status.read(session, ()),
