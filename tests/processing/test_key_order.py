@@ -13,7 +13,7 @@ from deadletter.consumer import runtime as consumer_runtime
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.failure.ledger import LedgerUnavailable, Recovery
 from deadletter.processing.key_order import arranged
-from deadletter.routing.line import patience_of
+from deadletter.routing.line import LONGEST_HANDLING, patience_of
 from deadletter.routing.ordering import KeyPlace
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
@@ -279,6 +279,20 @@ def test_what_has_waited_leaves_no_row(shop: Shop) -> None:
     shop.settle()
     shop.settle()
     assert [row["kind"] for row in shop.lines()] == ["head"]
+
+
+def test_a_claim_without_an_end_holds_up_no_key_for_ever(shop: Shop) -> None:
+    shop.send(1)
+    shop.run()
+    [claim] = [row for row in shop.box.dynamodb.items("letters") if row["sk"]["S"] == "claim"]
+    endless = {"status": {"S": "CLAIMED"}, "until": {"N": "9999999999"}}
+    shop.box.dynamodb.put_item(TableName="letters", Item={**claim, **endless})
+    shop.send(2)
+    shop.settle()
+    assert shop.versions() == [1]
+    shop.send(3)
+    shop.settle(LONGEST_HANDLING)
+    assert 3 in shop.versions()
 
 
 @pytest.mark.parametrize(

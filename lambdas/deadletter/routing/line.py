@@ -13,6 +13,9 @@ from deadletter.failure.ledger import LedgerRow
 from deadletter.routing.ordering import KeyPlace
 from deadletter.settings.pipeline import Pipeline
 
+LONGEST_HANDLING = 12 * HOUR
+"""Seconds: no queue hides a message for longer, whatever its claim says."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyLine:
@@ -137,19 +140,19 @@ def state_of(
     """
     if handling is Handling.DONE:
         return PlaceState.DONE
-    if is_holder and handling is Handling.LIVE:
+    if is_holder and handling is Handling.LIVE and now < since + LONGEST_HANDLING:
         return PlaceState.BUSY
-    if is_holder and handling is Handling.ABANDONED and _is_silent(row, since):
+    if is_holder and handling is not Handling.NONE and _is_silent(row, since):
         return PlaceState.BUSY if now < since + patience.unrecorded else PlaceState.FINISHED
     return PlaceState.OPEN if _is_open(row, since, now, patience) else PlaceState.FINISHED
 
 
 def _is_silent(row: LedgerRow | None, since: float) -> bool:
-    """Whether a message has told neither that it failed nor that it was parked since then."""
+    """Whether nothing was told of a message since then: no failure, no end, and no parking."""
     if row is None:
         return True
     told = (failure.at for failure in row.failures if was_tried(failure))
-    return max(row.parked_at or 0.0, *told, 0.0) < since
+    return max(row.parked_at or 0.0, row.recovered_at or 0.0, *told) < since
 
 
 def _is_open(row: LedgerRow | None, since: float, now: float, patience: Patience) -> bool:
