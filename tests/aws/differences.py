@@ -134,9 +134,6 @@ DIFFERENCES: dict[str, Difference] = {
         moto="accepts any",
         sandbox="accepts any",
     ),
-    "sqs-sources": Difference(
-        aws="lists the sources of a dead-letter queue", sandbox="does not know the operation"
-    ),
     "sqs-sequence-numbers": Difference(
         aws="numbers the messages of a FIFO queue upwards", moto="draws random numbers"
     ),

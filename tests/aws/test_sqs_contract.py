@@ -378,7 +378,7 @@ DEAD_LETTERS = [
     row("the sources of a dead-letter queue are known",
         [dead_letters(), at("dead"),
          holds(lambda scene: scene.aws.sqs.list_dead_letter_source_queues(
-             QueueUrl=scene.url)["queueUrls"] == [scene.urls["main"]])], but="sqs-sources"),
+             QueueUrl=scene.url)["queueUrls"] == [scene.urls["main"]])]),
     *(row(f"a redrive policy is refused: {what}",
           [queue("dlq"), queue("dlq.fifo"), queue(), refused_step(INVALID, policy)], but=but)
       for what, policy, but in [
