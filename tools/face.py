@@ -68,7 +68,7 @@ def budgets() -> list[Budget]:
         *(
             Budget(f"code lines of {name}", code_lines_of(files_of(name)), most, goal)
             for name, most, goal in (
-                ("aws", 7_160, 4_700),
+                ("aws", 7_163, 4_700),
                 ("aws/wiring", 1_490, 550),
                 ("testing", 3_440, 1_850),
                 ("redrive", 4_414, 3_010),

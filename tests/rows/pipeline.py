@@ -152,6 +152,8 @@ class WholePipeline:
                 dedicated=("slow",),
                 consumer_library=True,
                 idempotency_key="body.key",
+                ordering_key="body.account",
+                sequence="body.version",
                 circuit_key="body.endpoint",
                 circuit=CircuitPolicy(minimum=10_000, consecutive=10_000),
                 poison_lives=100,
@@ -522,6 +524,8 @@ def _produce(world: WholePipeline) -> None:
     world.consume(most=10)
     # The key of a message that is processed, with other content.
     world.put("twin1", "well", key="well1", total=7)
+    for number in (1, 2, 3):
+        world.put(f"ordered{number}", "ordered", account="a", version=number, group="ordered")
 
 
 def _replay(world: WholePipeline) -> None:

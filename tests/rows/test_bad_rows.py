@@ -109,6 +109,8 @@ def own_letters(scene: Scene, damage: Damage) -> set[str]:
         case "done":
             digest = partition.rpartition("#")[2]
             return {uid for uid in everything if _digest(uid) == digest} | {"well1", "twin1"}
+        case "line":
+            return beginning_with("ordered")
         case "run" | "runs":
             run = sort if kind == "runs" else partition.split("#")[2]
             return beginning_with(*(name for name, id_ in scene.world.runs.items() if id_ == run))
@@ -324,8 +326,7 @@ ELSEWHERE = frozenset(
         # They write a bad row anew, with the attributes that it had.
         *(("breaker", "_replace"), ("claims", "_whole")),
         # They change the due time, the hold or the fate that others have written.
-        *(("waiting_room", "_reschedule"), ("waiting_room", "postpone")),
-        ("replay_tickets", "settle"),
+        *(("waiting_room", "_reschedule"), ("replay_tickets", "settle")),
         # Its row is never read: a write asks whether it has one attribute.
         ("run_letters", "close"),
         # The tests of shared faults damage what it writes.

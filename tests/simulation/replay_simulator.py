@@ -259,6 +259,14 @@ class ReplaySimulation(Simulation):
             expires="body.until",
         )
 
+    def _superseded(self, letter: Letter) -> None:
+        """The schedule's messages are no part of a run, and may be overtaken by it."""
+        self.witness.processed(uid_of(letter.body))
+        self.witness.effects.skipped(letter)
+
+    def _behind(self, process: Process, letter: Letter, faults: int) -> None:
+        """Its turn comes; `order_simulator` asks when."""
+
     def _witness(self, shape: Shape) -> Witness:
         witness = ReplayWitness(
             self.scheduler,

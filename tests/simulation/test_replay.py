@@ -28,7 +28,7 @@ def test_a_run_may_take_a_letter_that_another_run_has_parked_without_an_answer()
 
 def test_a_process_that_sleeps_past_the_end_of_its_intent_explains_a_second_send() -> None:
     """Another process takes over after the end of the intent, and cannot know what was sent."""
-    simulation = replay_simulator.schedule(21_242)
+    simulation = replay_simulator.schedule(22_187)
     simulation.run()
     assert simulation.witness.counts[f"  {HELD_UP}"] == 1
 

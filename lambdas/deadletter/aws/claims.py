@@ -40,7 +40,7 @@ _LONGEST_CLAIM = 12.0 * HOUR + MINUTE
 _MOST_COUNTED = 2**40
 
 # Seconds: DynamoDB deletes no item whose time to live ended longer ago.
-_NEVER_EXPIRED = 5.0 * 365 * DAY
+NEVER_EXPIRED = 5.0 * 365 * DAY
 
 # Epoch seconds that no clock shows.
 END_OF_TIME = 2.0**40
@@ -125,7 +125,7 @@ class DynamoDBClaims:
         present, claimed = stored_number(now), equals("status", _CLAIMED)
         never_claimed = absent(PARTITION)
         # DynamoDB deletes an expired row hours or days later; what ended years ago is no time.
-        expired = between("ttl", stored_number(now - _NEVER_EXPIRED), present)
+        expired = between("ttl", stored_number(now - NEVER_EXPIRED), present)
         withdrawn = equals("status", _RELEASED)
         abandoned = claimed & at_most("until", present)
         # An execution that was suspended goes on, and needs its claim for longer.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from deadletter.aws.claims import KeptClaim, kept_claims
+from deadletter.aws.claims import NEVER_EXPIRED, KeptClaim, kept_claims
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import PARTITION, SORT, Key, absent, between, equals, stored_number
@@ -93,7 +93,7 @@ class DynamoDBLines:
             **({"done": line.done} if line.done else {}),
             **self._times(),
         }
-        as_read = absent("own") if line.token is None else equals("own", line.token)
+        as_read = equals("own", *line.token) if line.token else absent("own")
         with ours(LinesUnavailable):
             try:
                 self._table.change(self._key(place.line, _HEAD), head, when=as_read)
@@ -137,9 +137,11 @@ class DynamoDBLines:
     ) -> KeyLine:
         """The line with what these rows say, the head first."""
         if rows and rows[0][SORT] == _HEAD:
-            line = replace(line, token=rows[0].get("own"))
-        # DynamoDB deletes an expired row hours or days later.
-        kept = [row for row in rows if _number(row.get("ttl"), now + 1) > now]
+            [head, *_] = rows
+            line = replace(line, token=(head["own"],) if "own" in head else ())
+            if not _text(head, "own"):
+                self._note_bad_row(row_name(self._table.name, head[PARTITION], _HEAD))
+        kept = [row for row in rows if not _is_expired(row, now)]
         placed = {place: row for row in kept if (place := self._place(name, row)) is not None}
         handlings = self._handlings(list(placed), now, lagging=lagging)
         unknown = [each.origin for each in placed if handlings[each] is not Handling.DONE]
@@ -217,6 +219,11 @@ def _handling(claim: KeptClaim | None) -> Handling:
     if claim.is_claimed:
         return Handling.LIVE
     return Handling.ABANDONED if claim.is_abandoned else Handling.NONE
+
+
+def _is_expired(row: Mapping[str, Any], now: float) -> bool:
+    """Whether a row has ended, which DynamoDB deletes hours or days later. Years ago is no time."""
+    return 0 <= now - _number(row.get("ttl"), now + 1) <= NEVER_EXPIRED
 
 
 def _by_number(place: KeyPlace) -> str:

@@ -27,7 +27,7 @@ class KeyLine:
     holder    the message that was handled last
     is_busy   it is handled now, or its process has died and its effect may have happened
     is_held   it is open, and nothing but the line says so
-    token     of its handling, as it is stored; None before the first
+    token     of its handling, as it is stored, whatever that is; empty without one
     listed    the other places on record, as far as they were read
     finished  those of them that are not open any more
     """
@@ -37,7 +37,7 @@ class KeyLine:
     holder: KeyPlace | None = None
     is_busy: bool = False
     is_held: bool = False
-    token: Any = None
+    token: tuple[Any, ...] = ()
     listed: tuple[KeyPlace, ...] = ()
     finished: tuple[KeyPlace, ...] = ()
 
