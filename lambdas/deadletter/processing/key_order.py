@@ -54,8 +54,10 @@ class KeyOrder:
     def turn(self, place: KeyPlace, claim: Claim, *, passes: bool, until: float) -> Turn:
         """Wait for the message's turn, a moment and not beyond `until` (epoch seconds).
 
-        With NOW it is its turn until its claim ends. One that `passes` waits for none before it:
-        its replay run keeps its order. Raises LinesUnavailable.
+        With NOW it is its turn until its claim ends. One that `passes` does not wait for those
+        before it: its replay run or its FIFO group keeps an order of its own.
+
+        Raises LinesUnavailable.
         """
         place = replace(place, claim=claim.key)
         for pause in (*PAUSES, None):

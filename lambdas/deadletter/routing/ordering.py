@@ -129,7 +129,7 @@ class Ordering:
     ) -> KeyPlace | None:
         """The letter's place in the line of its key; None if it is in order with no other.
 
-        One that a person lets process once more is none of the line: he has chosen its time.
+        One that a person has asked to be processed once more has no place: it goes at once.
         `claim` is the hash by which its consumer claims it.
         """
         key = self.key(letter, document)
