@@ -20,6 +20,7 @@ from deadletter.rules.pattern import (
     Alternative,
     KnownAnswers,
     Likeness,
+    WorkOnLetter,
     all_hold,
     compile_pattern,
 )
@@ -52,7 +53,7 @@ def test_book_and_pattern_match_what_a_slow_matcher_matches(matcher: Any, pairs:
 
 
 def _trusting_known_answers(
-    fields: Alternative, leaves: Leaves, answers: KnownAnswers, work: Work | None
+    fields: Alternative, leaves: Leaves, answers: KnownAnswers, work: WorkOnLetter | None
 ) -> bool:
     """What an index once did: fields that other branches have tried need no common element."""
     known = all(field in answers for field in fields)

@@ -11,7 +11,7 @@ import pytest
 from deadletter.rules import pattern as rule_pattern
 from deadletter.rules import work
 from deadletter.rules.fields import Outline
-from deadletter.rules.pattern import Likeness, all_hold, compile_pattern
+from deadletter.rules.pattern import Likeness, WorkOnLetter, all_hold, compile_pattern
 from tests.each_row import each_row
 from tests.rules import book_pairs
 from tests.rules.rule_items import GONE, book, item
@@ -71,7 +71,7 @@ def test_each_combination_in_an_array_has_a_number_of_steps(
 ) -> None:
     [fields] = compile_pattern({"l": rule}).alternatives
     leaves = Outline(field.name for field in fields).read({"l": elements})
-    spent = work.Work()
+    spent = WorkOnLetter()
     all_hold(fields, leaves, {}, spent)
     assert work.STEPS - spent.left == steps
 

@@ -17,7 +17,7 @@ from deadletter.rules.accepted import ABSENT, PatternRefused, quoted, refuse
 from deadletter.rules.comparison import Comparison, compare
 from deadletter.rules.fields import FieldValues, Leaves, Outline, Place
 from deadletter.rules.operators import RESERVED
-from deadletter.rules.together import Part, hold_together, spot_of
+from deadletter.rules.together import Part, Spot, hold_together, spot_of
 from deadletter.rules.work import STEPS, TooCostly, Work
 
 __all__ = [
@@ -69,6 +69,16 @@ For an array: whether any of its values is accepted, in whichever element.
 """
 
 
+class WorkOnLetter(Work):
+    """The steps of one rule on one letter, and the leaves of each of its fields there so far."""
+
+    __slots__ = ("spots",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spots: dict[Field, Spot] = {}
+
+
 class Likeness(Enum):
     """The result of one pattern on one document. TOO_COSTLY: its budget of steps is too small."""
 
@@ -111,7 +121,7 @@ class Pattern:
         if self.weight * leaves.size > STEPS and costs_too_much(self, leaves):
             return Likeness.TOO_COSTLY
         answers: KnownAnswers = {}
-        work = Work() if leaves.deep else None
+        work = WorkOnLetter() if leaves.deep else None
         try:
             matched = any(all_hold(fields, leaves, answers, work) for fields in self.alternatives)
         except TooCostly:
@@ -276,7 +286,9 @@ def costs_too_much(pattern: Pattern, leaves: Leaves) -> bool:
     return sum(cost for field, cost in costly.items() if field in counted) > STEPS
 
 
-def all_hold(fields: Alternative, leaves: Leaves, answers: KnownAnswers, work: Work | None) -> bool:
+def all_hold(
+    fields: Alternative, leaves: Leaves, answers: KnownAnswers, work: WorkOnLetter | None
+) -> bool:
     """True if all fields of one alternative match the leaves of a document.
 
     `leaves` were read by an Outline with the names of the fields; `answers` is empty for a
@@ -292,7 +304,7 @@ def all_hold(fields: Alternative, leaves: Leaves, answers: KnownAnswers, work: W
     return work is None or _hold_in_elements(fields, leaves, work)
 
 
-def _hold_in_elements(fields: Alternative, leaves: Leaves, work: Work) -> bool:
+def _hold_in_elements(fields: Alternative, leaves: Leaves, work: WorkOnLetter) -> bool:
     """True if fields that match on their own also match in one element of each array."""
     deep: list[tuple[Field, FieldValues]] = []
     for field in fields:

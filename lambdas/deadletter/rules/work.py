@@ -6,11 +6,7 @@ about 0.1 µs on the machine on which the figures of docs/rules.md were measured
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from deadletter.rules.pattern import Field
-    from deadletter.rules.together import Spot
+from typing import Final
 
 STEPS: Final = 250_000
 """Steps that a rule may cause on one letter: for its comparisons, and again for combining them
@@ -25,16 +21,12 @@ class TooCostly(Exception):
 
 
 class Work:
-    """The steps that a rule has left on one letter to combine its fields in arrays.
+    """The steps that a rule has left on one letter to combine its fields in arrays."""
 
-    `spots` keeps the leaves of each of its fields for the next combination.
-    """
-
-    __slots__ = ("left", "spots")
+    __slots__ = ("left",)
 
     def __init__(self) -> None:
         self.left = STEPS
-        self.spots: dict[Field, Spot] = {}
 
     def spend(self, steps: int) -> None:
         """Take these steps; raises TooCostly if fewer are left."""
