@@ -21,7 +21,6 @@ from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Divert, Hold, Park, Redrive
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.ordering import shard_of_key
-from deadletter.routing.picks_wire import picks_from_json, picks_to_json, selection_request
 from deadletter.routing.router import (
     Question,
     RouterAnswer,
@@ -35,8 +34,11 @@ from deadletter.routing.wire import (
     answer_event,
     answer_from_json,
     answer_to_json,
+    picks_from_json,
+    picks_to_json,
     question_from_json,
     question_to_json,
+    selection_request,
 )
 from deadletter.rules.json_schema import JsonSchema
 from deadletter.settings.json_fields import BadSettings

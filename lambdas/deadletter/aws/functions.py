@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import member, ours
 from deadletter.message.letter import compact_json
+from deadletter.routing import wire
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
-from deadletter.routing.wire import answer_from_json, encoded_question, lanes_from_json
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -25,21 +25,18 @@ class LambdaRouter:
         self._function = function
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
-        letters = b",".join(encoded_question(question) for question in questions)
-        return answer_from_json(self._ask(b'{"letters":[%b]}' % letters))
+        letters = b",".join(wire.encoded_question(question) for question in questions)
+        return wire.answer_from_json(self._ask(b'{"letters":[%b]}' % letters))
 
     def select(
         self, questions: Sequence[Question], selection: Selection, *, release: bool = False
     ) -> Sequence[Pick]:
-        # Only replay runs select: the other functions load fewer modules.
-        from deadletter.routing.picks_wire import picks_from_json, selection_request
-
-        return picks_from_json(
-            self._ask(compact_json(selection_request(questions, selection, release=release)))
+        return wire.picks_from_json(
+            self._ask(compact_json(wire.selection_request(questions, selection, release=release)))
         )
 
     def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
-        return lanes_from_json(self._ask(compact_json({"lanes": list(lanes)})), lanes)
+        return wire.lanes_from_json(self._ask(compact_json({"lanes": list(lanes)})), lanes)
 
     def _ask(self, question: bytes) -> Any:
         with ours(RouterUnavailable, "lambda", self._function):
