@@ -9,12 +9,22 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.rows import Broken, decoded, whole
-from deadletter.aws.table import SORT, Key, absent, begins, kept, one_of, stored_number
+from deadletter.aws.table import (
+    SORT,
+    Change,
+    Key,
+    absent,
+    begins,
+    equals,
+    kept,
+    one_of,
+    stored_number,
+)
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.concurrency import InParallel
@@ -27,8 +37,12 @@ from deadletter.replay.ticket import (
     TicketsUnavailable,
     ticket_partition,
 )
+from deadletter.routing.decision import SHARDS
 from deadletter.routing.router import RouterUnavailable
 from deadletter.routing.selection import CopiesOfRuns
+
+if TYPE_CHECKING:
+    from deadletter.redrive.order import Order
 
 
 def ticket_key(pipeline: str, run: str, origin: str, copy: str) -> Key:
@@ -170,11 +184,7 @@ class DynamoDBLiveRuns:
     """The replay runs of one pipeline, read consistently."""
 
     def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        note_bad_row: NoteRow = ignore,
+        self, client: DynamoDBClient, table: str, pipeline: str, note_bad_row: NoteRow = ignore
     ) -> None:
         self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
@@ -254,3 +264,54 @@ def _awaits(ticket: Ticket | None, copy: str) -> bool:
     if ticket is None:
         return True
     return ticket.fate is ReplayOutcome.SENT and ticket.returned in (None, copy)
+
+
+class ReturningLetters:
+    """The tickets that some letters come back to, read consistently.
+
+    Raises what boto3 raises, and StillUnprocessed.
+    """
+
+    def __init__(self, table: DynamoDBTable, pipeline: str, orders: Sequence[Order]) -> None:
+        self._table = table
+        self._pipeline = pipeline
+        self._tickets: dict[Key, Mapping[str, Any]] = dict(
+            table.get_many([self._key(order) for order in orders]) if orders else {}
+        )
+
+    def is_back(self, order: Order) -> bool:
+        """Whether the ticket notes this copy: then the letter went in before."""
+        return self._ticket(order).get("returned") == order.copy
+
+    def is_awaited(self, order: Order) -> bool:
+        """Whether the run waits for the outcome of the life that has ended."""
+        ticket = self._ticket(order)
+        is_sent = ticket.get("fate") == ReplayOutcome.SENT and "returned" not in ticket
+        return is_sent and ticket.get("shard") in range(SHARDS)
+
+    def in_its_shard(self, order: Order) -> Order:
+        """The order, into the shard of the manifest that the letter came from."""
+        shard = int(self._ticket(order)["shard"])
+        return replace(order, decision=replace(order.hold, shard=shard))
+
+    def noted(self, order: Order, place: Key) -> Change:
+        """The change of the ticket that notes the letter's copy and its place."""
+        facts = {"returned": order.copy, "returned_place": json.dumps(place)}
+        is_out = equals("fate", str(ReplayOutcome.SENT)) & absent("returned")
+        return Change(self._key(order), facts, is_out)
+
+    def note(self, order: Order) -> None:
+        """Keep in mind that the ticket is noted: two copies of one life cannot both come back."""
+        self._tickets[self._key(order)] = {**self._ticket(order), "returned": order.copy}
+
+    def read_again(self, order: Order) -> None:
+        """Read the ticket once more: the answer to our own write may have been lost."""
+        key = self._key(order)
+        self._tickets[key] = self._table.get_many([key]).get(key, {})
+
+    def _ticket(self, order: Order) -> Mapping[str, Any]:
+        return self._tickets.get(self._key(order), {})
+
+    def _key(self, order: Order) -> Key:
+        stamp = order.stamp
+        return ticket_key(self._pipeline, str(stamp.run), stamp.origin, str(stamp.ticket))

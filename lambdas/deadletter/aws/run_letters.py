@@ -4,9 +4,7 @@ originals or back, and what became of each.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
@@ -17,7 +15,7 @@ from deadletter.aws.table import PARTITION, SORT, Change, Key, absent, begins, e
 from deadletter.contract import DAY, REPORT_DAYS, ROWS_KEPT, Partition, run_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
-from deadletter.redrive.waiting_room import SHARDS, RoomUnavailable
+from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.replay.manifest import DIGITS, PartStatus, StatusUnavailable, merged
 from deadletter.replay.run import bad_run_row
 from deadletter.replay.ticket import ReplayOutcome, Ticket
@@ -86,68 +84,12 @@ class DynamoDBPlacedLetters:
         noted = {"by": ticket.run, "at": int(now), "ttl": int(now + _KEPT)}
         key = ticket_key(self._pipeline, ticket.run, ticket.origin, ticket.copy)
         facts = {**facts_of(ticket), "ttl": int(now + ROWS_KEPT)}
-        changed = [
-            Change(self._restored(copy), noted, _IS_NEW),
-            Change(key, facts, _IS_NEW),
-        ]
+        changed = [Change(self._restored(copy), noted, _IS_NEW), Change(key, facts, _IS_NEW)]
         if not self._room.admit_with([order], changed) and not self.back([copy]):
             raise RoomUnavailable("a discarded message could not be put back: it is tried again")
 
     def _restored(self, copy: str) -> Key:
         return (Partition.RUN.of(self._pipeline, self._run, "restored"), copy)
-
-
-class ReturningLetters:
-    """The tickets that some letters come back to, read consistently.
-
-    Raises what boto3 raises, and StillUnprocessed.
-    """
-
-    def __init__(self, table: DynamoDBTable, pipeline: str, orders: Sequence[Order]) -> None:
-        self._table = table
-        self._pipeline = pipeline
-        self._tickets: dict[Key, Mapping[str, Any]] = dict(
-            table.get_many([self._key(order) for order in orders]) if orders else {}
-        )
-
-    def is_back(self, order: Order) -> bool:
-        """Whether the ticket notes this copy: then the letter went in before."""
-        return self._ticket(order).get("returned") == order.copy
-
-    def is_awaited(self, order: Order) -> bool:
-        """Whether the run waits for the outcome of the life that has ended."""
-        ticket = self._ticket(order)
-        is_sent = ticket.get("fate") == ReplayOutcome.SENT and "returned" not in ticket
-        return is_sent and ticket.get("shard") in range(SHARDS)
-
-    def in_its_shard(self, order: Order) -> Order:
-        """The order, into the shard of the manifest that the letter came from."""
-        shard = int(self._ticket(order)["shard"])
-        return replace(order, decision=replace(order.hold, shard=shard))
-
-    def noted(self, order: Order, place: Key) -> Change:
-        """The change of the ticket that notes the letter's copy and its place."""
-        return Change(
-            self._key(order),
-            {"returned": order.copy, "returned_place": json.dumps(place)},
-            equals("fate", str(ReplayOutcome.SENT)) & absent("returned"),
-        )
-
-    def note(self, order: Order) -> None:
-        """Keep in mind that the ticket is noted: two copies of one life cannot both come back."""
-        self._tickets[self._key(order)] = {**self._ticket(order), "returned": order.copy}
-
-    def read_again(self, order: Order) -> None:
-        """Read the ticket once more: the answer to our own write may have been lost."""
-        key = self._key(order)
-        self._tickets[key] = self._table.get_many([key]).get(key, {})
-
-    def _ticket(self, order: Order) -> Mapping[str, Any]:
-        return self._tickets.get(self._key(order), {})
-
-    def _key(self, order: Order) -> Key:
-        stamp = order.stamp
-        return ticket_key(self._pipeline, str(stamp.run), stamp.origin, str(stamp.ticket))
 
 
 _MOST_CONFLICTS = 5

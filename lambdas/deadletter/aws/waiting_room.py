@@ -94,7 +94,7 @@ from deadletter.redrive.waiting_room import (
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from deadletter.aws.run_letters import ReturningLetters
+    from deadletter.aws.replay_tickets import ReturningLetters
 
 # Without permission to list the bucket, S3 answers AccessDenied for a missing key.
 _GONE = frozenset({"NoSuchKey", "AccessDenied"})
@@ -497,11 +497,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _returning(self, orders: Sequence[Order]) -> ReturningLetters:
         # Few letters come back to a run: a cold start does without.
-        from deadletter.aws.run_letters import ReturningLetters
+        from deadletter.aws.replay_tickets import ReturningLetters
 
-        returning = [order for order in orders if _is_return(order)]
         with ours(RoomUnavailable):
-            return ReturningLetters(self._table, self._pipeline, returning)
+            return ReturningLetters(self._table, self._pipeline, list(filter(_is_return, orders)))
 
     def _take_back(self, order: Order, returning: ReturningLetters) -> bool:
         """Put a letter into its run's lane and note it on its ticket, both or none.
