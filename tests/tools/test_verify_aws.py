@@ -26,8 +26,18 @@ from tests.aws.backends import Checked
 from tests.aws.differences import DIFFERENCES
 from tools.verify_aws import __main__ as command
 from tools.verify_aws import page, templates
-from tools.verify_aws.account import PREFIX, AskedAccount, expect, is_ours, refused, zipped
-from tools.verify_aws.check import CHECKS, Check, Differs, Stopped, Unclear, check
+from tools.verify_aws.account import (
+    PREFIX,
+    AskedAccount,
+    Differs,
+    Stopped,
+    Unclear,
+    expect,
+    is_ours,
+    refused,
+    zipped,
+)
+from tools.verify_aws.check import CHECKS, Check, check
 from tools.verify_aws.checks.events import CASES, ENVELOPE
 from tools.verify_aws.checks.machines import NOTHING
 from tools.verify_aws.claims import SERVICES, AwsClaim, claims

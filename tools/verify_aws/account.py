@@ -16,8 +16,6 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tools.verify_aws.check import Differs, Stopped, Unclear
-
 PREFIX = "dlq-verify"
 """What every name begins with that a run makes; the run's six letters and digits follow."""
 
@@ -37,6 +35,18 @@ NOT_ALLOWED = {
 
 # IAM tells the other services of a new role within seconds, sometimes half a minute.
 ROLE_SECONDS = 60
+
+
+class Differs(Exception):
+    """AWS does something else than we claim; the text says what was seen."""
+
+
+class Unclear(Exception):
+    """AWS's answer says nothing about the claim: a missing permission, a time-out."""
+
+
+class Stopped(Exception):
+    """A person ended the run: the check gives up and removes what it made."""
 
 
 class AskedAccount:

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tools.verify_aws.account import AskedAccount
-
-
-class Differs(Exception):
-    """AWS does something else than we claim; the text says what was seen."""
-
-
-class Unclear(Exception):
-    """AWS's answer says nothing about the claim: a missing permission, a time-out."""
-
-
-class Stopped(Exception):
-    """A person ended the run: the check gives up and removes what it made."""
+from tools.verify_aws.account import AskedAccount
 
 
 @dataclass(frozen=True)

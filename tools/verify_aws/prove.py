@@ -43,8 +43,8 @@ from deadletter.signals.pages import Alarm
 from infra.prices import Price
 from infra.usage import Usage
 from sandbox.progress import Standstill, until
-from tools.verify_aws.account import PREFIX, AskedAccount, zipped
-from tools.verify_aws.check import Check, Stopped, longest
+from tools.verify_aws.account import PREFIX, AskedAccount, Stopped, zipped
+from tools.verify_aws.check import Check, longest
 from tools.verify_aws.checks.functions import mapping
 from tools.verify_aws.report import ProofStep
 from tools.verify_aws.sweep import found

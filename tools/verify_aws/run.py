@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from tools.verify_aws.account import AskedAccount
-from tools.verify_aws.check import AT_ONCE, Check, Differs, Stopped, Unclear
+from tools.verify_aws.account import AskedAccount, Differs, Stopped, Unclear
+from tools.verify_aws.check import AT_ONCE, Check
 from tools.verify_aws.report import DIFFERS, HOLDS, UNCLEAR, AwsAnswer
 
 

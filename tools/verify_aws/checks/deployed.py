@@ -7,8 +7,8 @@ from functools import partial
 from botocore.exceptions import ClientError
 
 from tools.verify_aws import templates
-from tools.verify_aws.account import NOT_ALLOWED, AskedAccount, code_of, expect
-from tools.verify_aws.check import Unclear, check
+from tools.verify_aws.account import NOT_ALLOWED, AskedAccount, Unclear, code_of, expect
+from tools.verify_aws.check import check
 
 # They would name topics that are not there.
 ACTIONS = ("AlarmActions", "OKActions", "InsufficientDataActions")

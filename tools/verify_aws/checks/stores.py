@@ -7,8 +7,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tools.verify_aws.account import AskedAccount, expect, refused, taken
-from tools.verify_aws.check import Unclear, check
+from tools.verify_aws.account import AskedAccount, Unclear, expect, refused, taken
+from tools.verify_aws.check import check
 
 
 @check("s3-if-none-match", creates="a bucket and an object")

@@ -6,8 +6,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tools.verify_aws.account import AskedAccount, code_of, expect, refused, taken
-from tools.verify_aws.check import Differs, Unclear, check
+from tools.verify_aws.account import AskedAccount, Differs, Unclear, code_of, expect, refused, taken
+from tools.verify_aws.check import check
 
 VALIDATION = "ValidationException"
 FAILED = "ConditionalCheckFailedException"
