@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ..operations.audit import checked_reason, optional_reason
-from ..operations.problem import Cause, Problem
+from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import NEVER, ending, printable
 from . import output

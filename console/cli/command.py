@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from deadletter.contract import DEFAULT_APP
 
 from ..operations import aws as clients
-from ..operations.problem import Cause, Denied, Problem
+from ..operations.errors import Cause, Denied, Problem, explain
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE
 from . import completion, output, progress
@@ -271,7 +271,7 @@ def perform(
     except BrokenPipeError:
         raise
     except Exception as error:
-        problem = clients.explain(error) or _bug(error)
+        problem = explain(error) or _bug(error)
         if shared.debug:
             traceback.print_exc()
         more = ""

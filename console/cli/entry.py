@@ -13,16 +13,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from .exit import Exit
-
-DISTRIBUTION = "deadletter"
-"""The name under which pip installs `dlq`."""
+from .exit import DISTRIBUTION, Exit
 
 NEEDED = ("boto3", "rich", "typer")
 """The packages of the extra `cli`, as pyproject.toml names them."""
-
-PAGE_NEEDS = "The page needs more packages: pip install 'deadletter[ui]'."
-"""What `dlq ui` and `dlq show --html` say where the extra `ui` is missing."""
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -1,10 +1,16 @@
-"""The exit statuses of `dlq`."""
+"""How `dlq` ends: its exit statuses, and what it says where packages are missing."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-from ..operations.problem import Cause, Problem
+from ..operations.errors import Cause, Problem
+
+DISTRIBUTION = "deadletter"
+"""The name under which pip installs `dlq`."""
+
+PAGE_NEEDS = "The page needs more packages: pip install 'deadletter[ui]'."
+"""What `dlq ui` and `dlq show --html` say where the extra `ui` is missing."""
 
 
 class Exit(IntEnum):

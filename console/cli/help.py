@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from ..operations.problem import Cause, Problem
+from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from ..operations.verbs import Asked, Verb
 from .command import plain_typer

@@ -23,8 +23,7 @@ from .command import (
     examples,
     plain_typer,
 )
-from .entry import DISTRIBUTION
-from .exit import MEANING
+from .exit import DISTRIBUTION, MEANING
 
 GROUPS = {
     "run": "Runs of retry, discard and restore: planned, paced, stoppable.",

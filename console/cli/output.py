@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from ..operations.problem import Cause, Problem
+from ..operations.errors import Cause, Problem
 from ..operations.words import printable
 from .exit import Exit
 

@@ -13,7 +13,7 @@ from typing import Any
 from deadletter.replay.edits import EditRefused
 
 from ..operations import edits
-from ..operations.problem import Cause, Problem
+from ..operations.errors import Cause, Problem
 from ..operations.redrive import ended_badly, figures
 from ..operations.retry import VERB, Retried, RetryPlan, with_edit
 from ..operations.session import Session

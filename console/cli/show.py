@@ -11,6 +11,7 @@ from pathlib import Path
 from deadletter.contract import Mode
 
 from ..operations.audit_lines import AuditLine
+from ..operations.errors import Cause, Problem
 from ..operations.grouping import By
 from ..operations.life_decision import TriedRule
 from ..operations.life_logs import FOUND, ReceiveLog
@@ -19,7 +20,6 @@ from ..operations.message import ShownMessage
 from ..operations.observed import ObservedPipeline, where_to
 from ..operations.pipeline_settings import Attempts, Delays, SettingsInForce
 from ..operations.private_file import new_private_file
-from ..operations.problem import Cause, Problem
 from ..operations.queue import DeployedQueue
 from ..operations.replay_report import MEANING
 from ..operations.replay_runs import IN_TROUBLE
@@ -32,8 +32,7 @@ from . import verb
 from .audit import show_change
 from .circuits import show_circuit
 from .command import plain_typer
-from .entry import PAGE_NEEDS
-from .exit import Exit
+from .exit import PAGE_NEEDS, Exit
 from .groups import in_versions, marked, table
 from .list import content
 from .output import Block, Line, Part, Styled, TextTable, line, said, typed

@@ -12,11 +12,12 @@ from deadletter.circuit.state import State
 from deadletter.contract import MAIN, MAIN_DLQ, parking_source
 from deadletter.signals.troubles import TroubleKind
 
-from ..operations.attention import Attention, Outlook, counter, source_name
-from ..operations.circuits import NOT_ON_RECORD, pace_of
-from ..operations.problem import Cause, Problem
+from ..operations.attention import Attention, counter, source_name
+from ..operations.circuits import NOT_ON_RECORD, CircuitStatus, pace_of
+from ..operations.errors import Cause, Problem
+from ..operations.pipeline_status import Flow, FlowNode, Outlook, PipelineStatus
 from ..operations.queue import QueueDepth
-from ..operations.status import VERB, AppStatus, CircuitStatus, Flow, FlowNode, PipelineStatus
+from ..operations.status import VERB, AppStatus
 from ..operations.words import clock, count, duration, moment
 from .command import plain_typer
 from .exit import Exit

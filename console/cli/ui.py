@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 
 from ..operations.audit_lines import BY_PAGE
-from ..operations.problem import Cause, Problem
+from ..operations.errors import Cause, Problem
 from ..operations.session import Answer, Session
 from .command import command, plain_typer
-from .entry import PAGE_NEEDS
+from .exit import PAGE_NEEDS
 from .output import Block, Line, Reply, line, show
 
 typer_app = plain_typer()

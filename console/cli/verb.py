@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..operations.problem import Cause, Problem
+from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE, AskedField, Planned, TextFile, Verb, always
 from . import asking, completion, progress

@@ -15,8 +15,8 @@ from deadletter.contract import DEFAULT_APP
 from .aws import Aws
 from .deadline import Asking
 from .doctor_checks import ERROR, WARNING, DoctorFault, Examined, QueueFault, findings, worst_first
+from .errors import Cause, Problem
 from .key_policy import key_uses, read_key
-from .problem import Cause, Problem
 
 # How many of a kind a deployment makes at most: for the app, and for each pipeline.
 MADE = {"Roles": (3, 5), "Policies": (9, 1), "alarms": (2, 9), "state machines": (0, 2)}

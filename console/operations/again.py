@@ -10,14 +10,13 @@ from deadletter.contract import EDITS, Mode, circuit_lane, is_of_delays, origina
 from deadletter.replay.plan import AGAIN, LONGEST_RUN, ORIGINALS, ReplayPlan
 
 from . import rule_table
-from .adapter_errors import aws_errors
 from .audit import IntendedChange, recorded
+from .errors import Cause, Problem, aws_errors
 from .letter_walk import waiting_room
-from .problem import Cause, Problem
 from .redrive import request
-from .replay_census import FAILED, PROCESSED, ListedLetter, ReplaySource, census, letters_of
+from .replay_census import ListedLetter, ReplaySource, census, letters_of
 from .replay_plan import circuits, pace, start
-from .replay_runs import ReplayRow, RunSwitch
+from .replay_runs import FAILED, PROCESSED, ReplayRow, RunSwitch
 from .session import Session
 from .words import count
 

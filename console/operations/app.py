@@ -24,8 +24,8 @@ from deadletter.contract import (
     pipelines_folder,
 )
 
-from .aws import Aws, read_json
-from .problem import Cause, Problem
+from .aws import Aws
+from .errors import Cause, Problem, read_json
 
 if TYPE_CHECKING:
     from deadletter.settings.pipeline import Pipeline

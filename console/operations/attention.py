@@ -29,6 +29,7 @@ from deadletter.signals.troubles import TROUBLES, Fact, Seen, TroubleKind, known
 from . import observed
 from .circuits import NOT_ON_RECORD, CircuitRow
 from .figures import WINDOW, QueueFigures
+from .pipeline_status import AlarmState, Outlook, PipelineStatus
 from .queue import QueueDepth
 from .watched import Memories, SourceStatus
 from .words import clock, count, duration, moment
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from deadletter.redrive.source_memory import SourceMemory
     from deadletter.settings.pipeline import Pipeline
     from deadletter.watch.row import WatchRow
-
-    from .status import AlarmState, PipelineStatus
 
 
 # As the alarm RedriveStalled without data: the watch runs each minute.
@@ -211,46 +210,6 @@ def counter(run: Mapping[str, Any] | None, name: str) -> int:
     """A number in the report of a run; 0 if it is missing."""
     number = (run or {}).get(name)
     return number if isinstance(number, int) else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What becomes of a pipeline's letters if nothing changes."""
-
-    messages: Annotated[
-        int | None, "messages in the DLQ and waiting for a time; null if they could not be counted"
-    ]
-    dlq_empty_at: Annotated[
-        datetime | None,
-        "when the DLQ will be empty, by `fewer_a_second`; null if that is not known, or if it does "
-        "not become emptier: `dlq_empty_because` says which",
-    ]
-    dlq_empty_because: Annotated[str, "how that is known, or why it is not"]
-    fewer_a_second: Annotated[
-        float | None,
-        "messages a second by which the DLQ became emptier over the monitor's last ten looks, "
-        "arrivals deducted; 0 or less if it does not; null before ten looks",
-    ]
-    rate_limit: Annotated[
-        float | None,
-        "messages a second that go back to main at most: the setting, or what the last run chose",
-    ]
-    rate_measured: Annotated[
-        float | None,
-        "messages a second that went back over the `measured_seconds`; null if none did",
-    ]
-    measured_seconds: Annotated[
-        int | None,
-        "seconds of the last 15 minutes from its first run to its last; null if none is known",
-    ]
-    seconds_to_expiry: Annotated[
-        int | None, "until SQS deletes the first message; null if none is known"
-    ]
-    expires_in: Annotated[str | None, "the source of that message"]
-    next: Annotated[Sequence[str], "what happens next, as sentences"]
-    rate_because: Annotated[
-        str | None, "what a rate that finds itself does, and why; null if it is fixed"
-    ] = None
 
 
 def outlook(

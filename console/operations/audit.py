@@ -12,10 +12,8 @@ from uuid import uuid4
 from deadletter.contract import AUDIT, CHANGES, change_partition
 
 from . import item
-from .adapter_errors import aws_errors
 from .app import App
-from .aws import error_code, explain
-from .problem import Cause, Denied, Problem
+from .errors import Cause, Denied, Problem, aws_errors, error_code, explain
 from .session import Session
 
 DONE, FAILED = "done", "failed"

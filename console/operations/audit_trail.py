@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 from deadletter.contract import AUDIT, CHANGES, EVERY_PIPELINE
 
 from . import item
-from .adapter_errors import aws_errors
 from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
-from .aws import side_by_side
-from .problem import Cause, Problem
+from .deadline import side_by_side
+from .errors import Cause, Problem, aws_errors
 from .selection import NamedPipelines, Operator, Term, choice, past
 from .session import Answer, Session
 from .verbs import Asked, Verb

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from deadletter.failure.causes import Causes
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
+from .errors import aws_errors
 from .session import Session
 from .words import moment
 

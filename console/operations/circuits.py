@@ -17,11 +17,9 @@ from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
 from deadletter.contract import is_reserved_key
 from deadletter.pace.kinds import field_of
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
-from .aws import explain
-from .problem import Cause, Problem
+from .errors import Cause, Problem, aws_errors, explain
 from .selection import NamedPipelines, Pipeline
 from .session import Answer, Session
 from .verbs import Asked, Verb
@@ -30,7 +28,9 @@ from .words import clock, count, duration, ending, moment
 if TYPE_CHECKING:
     from deadletter.aws.breaker import DynamoDBBreaker
 
-    from .status import CircuitStatus
+
+UNREADABLE = "UNREADABLE"
+"""The state of a circuit whose record is malformed: the router holds its letters."""
 
 # More names do not fit on a screen.
 _MAX_NAMED = 20
@@ -47,6 +47,28 @@ class Paced:
     waiting: Annotated[int, "about how many messages were hidden and have a place behind others"]
     since: Annotated[datetime | None, "when it began; null if the record does not say"]
     because: Annotated[str, "why"]
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitStatus:
+    """The pipeline's own circuit."""
+
+    state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (messages are held)"]
+    open_until: Annotated[
+        datetime | None, "when an open circuit is tried again; null if a person says when"
+    ]
+    since: Annotated[datetime | None, "when it opened or closed; null if it never did"] = None
+    by: Annotated[str | None, "who holds it in this state; null if no person does now"] = None
+    because: Annotated[
+        str | None,
+        "the reason of who holds it, or else why it last opened; null if that is not on record",
+    ] = None
+    until: Annotated[datetime | None, "when that person's hold ends; null without an end"] = None
+    paced: Annotated[Paced | None, "how fast calls may go; null if nothing limits them"] = None
+    slowed: Annotated[
+        Mapping[str, int],
+        "how many kinds of messages are slowed, by field: they fail while others succeed",
+    ] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +325,7 @@ def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
     return CircuitRow(
         pipeline,
         circuit.key,
-        "UNREADABLE" if circuit.unreadable else str(circuit.state),
+        UNREADABLE if circuit.unreadable else str(circuit.state),
         moment(since) if since else None,
         opens_at(circuit) if circuit.state is State.OPEN else None,
         circuit.cooldown,
@@ -375,7 +397,7 @@ def details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     yield from pace_of(circuit, now)
     if circuit.consumer_paused:
         yield "the consumer is paused; it is resumed when the circuit has closed"
-    if circuit.state == "UNREADABLE":
+    if circuit.state == UNREADABLE:
         replaces = f"dlq circuit release {circuit.key} -p {circuit.pipeline}"
         yield f"its record is malformed; this replaces it:\n{replaces}"
     if (totals := circuit.totals) is not None and totals.since is not None:

@@ -5,23 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from .adapter_errors import aws_errors
-from .problem import Cause, Problem
+from .errors import Cause, Problem, aws_errors, explain
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
     from queue import SimpleQueue
 
-    from .aws import Read, Start
-
 # Seconds that a person waits for all answers together. Start and end of the program, and the
 # display, take the rest of ten seconds.
 PATIENCE = 8.0
 
-# As in `aws`: more threads only queue up in front of Python's own lock.
-_THREADS = 16
+# One screen of status for thirty pipelines is some 200 calls; more threads than
+# this only queue up in front of Python's own lock.
+THREADS = 16
 
 V = TypeVar("V")
 
@@ -53,6 +51,64 @@ class Deadline:
         )
 
 
+class Read(Generic[V]):
+    """A read that runs beside others, and is waited for until the deadline, if it has one."""
+
+    def __init__(self, future: Future[V], deadline: Deadline | None = None) -> None:
+        self._future = future
+        self._deadline = deadline
+
+    def result(self, lost: Callable[[Problem], object]) -> V | None:
+        """What was read; None if AWS refused it, and `lost` is called with the reason."""
+        try:
+            return self._wait()
+        except Exception as error:
+            problem = explain(error)
+            if problem is None:
+                raise
+            lost(problem)
+            return None
+
+    def answer(self, what: str) -> V:
+        """What was read; raises its error, or Problem that names `what` after the deadline."""
+        try:
+            return self._wait()
+        except DeadlineMissed as missed:
+            raise Problem(f"{what}: {missed.says}", missed.cause) from None
+
+    def _wait(self) -> V:
+        if self._deadline is None:
+            return self._future.result()
+        try:
+            return self._future.result(self._deadline.left())
+        except TimeoutError:
+            if self._future.done():
+                # The read's own error.
+                raise
+            raise self._deadline.missed() from None
+
+
+class Start(Protocol):
+    def __call__(self, read: Callable[[], V], /) -> Read[V]: ...
+
+
+@contextmanager
+def side_by_side() -> Iterator[Start]:
+    """Runs reads in threads. A failed read spares the others. A read must not start a read."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = ThreadPoolExecutor(THREADS)
+
+    def start(read: Callable[[], V], /) -> Read[V]:
+        return Read(pool.submit(read))
+
+    try:
+        yield start
+    finally:
+        # After Ctrl-C, reads that have not begun are dropped.
+        pool.shutdown(cancel_futures=True)
+
+
 @contextmanager
 def reads_until(deadline: Deadline) -> Iterator[Start]:
     """Runs reads in threads that are left behind at the deadline, and after Ctrl-C.
@@ -61,8 +117,6 @@ def reads_until(deadline: Deadline) -> Iterator[Start]:
     server that does not answer holds a thread longer than any time-out of the SDK.
     """
     from queue import SimpleQueue
-
-    from .aws import Read
 
     work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
     threads = 0
@@ -73,7 +127,7 @@ def reads_until(deadline: Deadline) -> Iterator[Start]:
 
         future: Future[V] = Future()
         work.put((future, read))
-        if threads < _THREADS:
+        if threads < THREADS:
             threads += 1
             _work_on(work)
         return Read(future, deadline)

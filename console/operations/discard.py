@@ -10,7 +10,7 @@ from typing import Annotated
 from deadletter.contract import REPORT_DAYS
 from deadletter.replay.plan import DISCARD
 
-from .problem import Cause, Problem
+from .errors import Cause, Problem
 from .replay_census import CountedLetter
 from .replay_plan import DraftPlan, PlanRequest, RunsStarted, draft_of, start, started
 from .selection import All, Ids, Pipeline, Places, Terms, choice

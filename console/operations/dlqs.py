@@ -19,8 +19,8 @@ from deadletter.contract import FAILURE_CATEGORIES
 from .aws import Aws
 from .deadline import Asking, Deadline, reads_until
 from .doctor_checks import backlog
+from .errors import Cause, Problem
 from .figures import oldest_ages
-from .problem import Cause, Problem
 from .queue import DeployedQueue, deployed_queue
 from .session import Session
 from .verbs import Asked, Verb

@@ -26,10 +26,10 @@ from .doctor_checks import (
     backlog,
     findings,
 )
+from .errors import Cause, Problem
 from .figures import alarms, oldest_ages
 from .key_policy import key_uses, read_key, read_topic_key
 from .pager import PagerTest
-from .problem import Cause, Problem
 from .queue import DeployedQueue, bare_queue, deployed_queue
 from .removal import Removal
 from .selection import PlaceKind

@@ -24,12 +24,11 @@ from deadletter.replay.edits import (
 )
 from deadletter.replay.ticket import ReplayOutcome
 
-from .adapter_errors import aws_errors
 from .app import DeployedPipeline
 from .audit import IntendedChange, recorded
+from .errors import Cause, Problem, aws_errors
 from .letter_walk import FoundLetter, waiting_room
 from .life_record import tickets_of
-from .problem import Cause, Problem
 from .redrive import request
 from .replay_census import ListedLetter, letters_of
 from .replay_runs import RunSwitch, person

@@ -21,11 +21,10 @@ from deadletter.webhook.endpoint_edit import edit_facts
 from deadletter.webhook.url_guard import UrlRefused, public_part, read_url
 
 from . import endpoint_check, item
-from .adapter_errors import aws_errors
 from .app import App
 from .audit import IntendedChange, recorded
 from .endpoint_check import EVENT_TYPE, EndpointCheck, UrlPolicy
-from .problem import Cause, Problem
+from .errors import Cause, Problem, aws_errors
 from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import moment

@@ -1,8 +1,4 @@
-"""What CloudWatch says: how old queues are, how fast messages go back, why a function is silent.
-
-A run, or the watch, that left no record was not started, or was refused by Lambda, or fails, or
-could not write its record. From the record alone these look alike.
-"""
+"""What CloudWatch says: how old queues are, and how fast messages go back."""
 
 from __future__ import annotations
 
@@ -11,17 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from deadletter.contract import APP_DIMENSION, DIMENSION, MAIN_DLQ, NAMESPACE, pipeline_prefix
+from deadletter.contract import APP_DIMENSION, DIMENSION, NAMESPACE
 from deadletter.signals.figures import Figure
-from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
 from .app import App, DeployedPipeline
-from .words import duration
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
 
-    from .status import PipelineStatus
 
 # SQS publishes once a minute and a few minutes late; older figures describe the past.
 WINDOW = timedelta(minutes=15)
@@ -73,7 +66,7 @@ def recently(
     seconds = RECENT_MINUTES * 60
     end = now.replace(second=0, microsecond=0)
     start = end - RECENT
-    found = _points(cloudwatch, list(wanted.values()), start, end, seconds) if wanted else {}
+    found = points(cloudwatch, list(wanted.values()), start, end, seconds) if wanted else {}
     rows = []
     for (pipeline, name), metric in wanted.items():
         values = [0.0] * int(RECENT.total_seconds() // seconds)
@@ -94,7 +87,7 @@ def _recent_metrics(app: App, pipeline: DeployedPipeline) -> Iterator[tuple[str,
     yield "age of the oldest (seconds)", _age(dlq)
 
 
-def _points(
+def points(
     cloudwatch: CloudWatchClient,
     metrics: Sequence[Metric],
     start: datetime,
@@ -146,7 +139,7 @@ def oldest_ages(
     cloudwatch: CloudWatchClient, names: Sequence[str], now: datetime
 ) -> Mapping[str, int]:
     """The age in seconds of each queue's oldest message, where CloudWatch has a figure."""
-    found = _points(cloudwatch, list(map(_age, names)), now - WINDOW, now + _LATE)
+    found = points(cloudwatch, list(map(_age, names)), now - WINDOW, now + _LATE)
     ages = {name: _last(found.get(_age(name), ())) for name in names}
     return {name: age for name, age in ages.items() if age is not None}
 
@@ -171,7 +164,7 @@ def queue_figures(
     """The ages of main queue and DLQ and the rate of re-drives, where CloudWatch has them."""
     metrics = {pipeline.name: _of(app, pipeline) for pipeline in pipelines}
     every = [metric for some in metrics.values() for metric in some]
-    found = _points(cloudwatch, every, now - WINDOW, now + _LATE) if every else {}
+    found = points(cloudwatch, every, now - WINDOW, now + _LATE) if every else {}
     return {
         name: _figures(*(found.get(metric, ()) for metric in some))
         for name, some in metrics.items()
@@ -197,67 +190,3 @@ def _figures(dlq: Points, main: Points, redriven: Points, runs: Points) -> Queue
     seconds = min((max(ran) - min(ran)).total_seconds() + _PERIOD, WINDOW.total_seconds())
     sent = sum(value for _, value in redriven)
     return QueueFigures(_last(dlq), _last(main), sent / seconds or None, int(seconds))
-
-
-# The minute of the record itself, and the minutes that CloudWatch may be late.
-_AFTER_THE_RECORD = timedelta(minutes=1)
-
-# Silence is not asked about before: a figure would be of too few minutes.
-_LEAST = timedelta(minutes=3)
-
-# CloudWatch keeps figures of single minutes for 15 days; nobody is helped by older ones.
-_MOST = timedelta(hours=3)
-
-
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """A function of a pipeline that has left no record since a time, and its schedule."""
-
-    pipeline: str
-    function: str
-    schedule: str
-    since: datetime
-
-
-def silences(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Silence]:
-    """The functions of a pipeline that have been silent for longer than they should."""
-    prefix = pipeline_prefix(app, pipeline.name)
-    if not pipeline.sources:
-        return  # What runs and the watch remember could not be read.
-    watch = f"{prefix}watch"
-    if pipeline.monitor_ran_at is not None and now - pipeline.monitor_ran_at >= _LEAST:
-        yield Silence(pipeline.name, watch, watch, pipeline.monitor_ran_at)
-    source = pipeline.source(MAIN_DLQ)
-    ending = None if source is None or source.last_ending is None else source.last_ending.at
-    # The watch knows how often runs begin: where it sees no stall, this one is not late.
-    if pipeline.is_stalled and ending is not None and now - ending >= _LEAST:
-        yield Silence(pipeline.name, f"{prefix}redrive", f"{prefix}dlq", ending)
-
-
-def because(
-    cloudwatch: CloudWatchClient, silence: Silence, letters_table: str, now: datetime
-) -> Seen:
-    """Why a function is silent, from the figures of the minutes of its silence."""
-    function, table = ("FunctionName", silence.function), ("TableName", letters_table)
-    metrics = [
-        *(Metric("AWS/Lambda", name, "Sum", (function,))
-          for name in ("Invocations", "Errors", "Throttles")),
-        *(Metric("AWS/DynamoDB", name, "Sum", (table,))
-          for name in ("ReadThrottleEvents", "WriteThrottleEvents")),
-    ]  # fmt: skip
-    start = max(silence.since + _AFTER_THE_RECORD, now - _MOST)
-    found = _points(cloudwatch, metrics, start, now)
-    sums = [int(sum(value for _, value in found.get(metric, ()))) for metric in metrics]
-    started, failed, refused, reads, writes = sums
-    kind, times = TroubleKind.NOT_RECORDED, 0
-    if refused:
-        kind, times = TroubleKind.NOT_LET_RUN, refused
-    elif not started:
-        kind = TroubleKind.NOT_STARTED
-    elif reads + writes:
-        kind, times = TroubleKind.TABLE_THROTTLED, reads + writes
-    elif failed:
-        kind, times = TroubleKind.FUNCTION_FAILS, failed
-    facts: dict[str, Fact] = {"function": silence.function, "schedule": silence.schedule}
-    facts |= {"table": letters_table, "times": times, "starts": started}
-    return Seen(kind, facts | {"ago": duration((now - silence.since).total_seconds())})

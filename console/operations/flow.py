@@ -22,22 +22,23 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.troubles import Seen, TroubleKind
 
 from .attention import source_name, why_nothing_goes_back
-from .aws import explain
 from .circuits import CircuitRow, list_circuits
+from .errors import Problem, explain
 from .figures import Recent, recently
-from .problem import Problem
+from .pipeline_status import Flow, FlowEdge, FlowNode, PipelineStatus
 from .rules import ListedRule, RulesRequest, list_rules
 from .session import Session
-from .status import AppStatus, Flow, FlowEdge, FlowNode, PipelineStatus
 from .words import waits_for
 
 MAIN, CONSUMER, RETRY = "main", "consumer", "retry"
 
 
-def drawn(session: Session, now: AppStatus) -> Flow:
-    """The drawing of the pipelines whose status was read, with what could not be read."""
-    names = [pipeline.name for pipeline in now.pipelines]
-    unread = [item.says for item in now.attention if item.kind == TroubleKind.UNREAD]
+def drawn(session: Session, now: Sequence[PipelineStatus], at: datetime, unread: list[str]) -> Flow:
+    """The drawing of the pipelines as they were at that moment.
+
+    `unread` is what could not be read until then; what can't be read here is added to it.
+    """
+    names = [pipeline.name for pipeline in now]
     rules: dict[str, Sequence[ListedRule]] = {}
     circuits: Sequence[CircuitRow] = ()
     try:
@@ -50,16 +51,16 @@ def drawn(session: Session, now: AppStatus) -> Flow:
     except Problem as problem:
         unread.append(f"the circuits could not be read: {problem.says}")
     app, nodes, edges = session.app(), list[FlowNode](), list[FlowEdge]()
-    for pipeline in now.pipelines:
+    for pipeline in now:
         settings, name = app.pipeline(pipeline.name).settings(), pipeline.name
         own = [row for row in circuits if row.pipeline == name]
-        found = drawing(pipeline, settings, rules.get(name, ()), own, now.at)
+        found = drawing(pipeline, settings, rules.get(name, ()), own, at)
         nodes += found[0]
         edges += found[1]
     recent: Sequence[Recent] = ()
     try:
         pipelines = app.select(names) if names else ()
-        recent = recently(session.aws.cloudwatch, app, pipelines, now.at)
+        recent = recently(session.aws.cloudwatch, app, pipelines, at)
     except Exception as error:
         refused = explain(error)
         if refused is None:

@@ -16,16 +16,14 @@ from deadletter.contract import PARKED_LANE, REPORT_DAYS, Mode, Reason, run_lane
 from deadletter.replay.plan import DISCARD, LANE, LONGEST_RUN, ReplayPlan
 from deadletter.routing.selection import Selection
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .aws import explain
 from .discard import DISCARD_RATE
+from .errors import Cause, Problem, aws_errors, explain
 from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
 from .matching import FoundMessage, Matcher
 from .places import Walk
-from .problem import Cause, Problem
 from .replay_census import parked_sources
 from .replay_plan import start
 from .replay_runs import ReplayRow

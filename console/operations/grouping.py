@@ -12,7 +12,7 @@ from deadletter.contract import DAY, HOUR, MINUTE
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, utf8
 
-from .aws import read_json
+from .errors import read_json
 
 if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry

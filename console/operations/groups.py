@@ -15,10 +15,10 @@ from deadletter.signals.causes import CAUSES as EXPLANATIONS
 from deadletter.signals.causes import CauseKey
 from deadletter.signals.commands import typed
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .causes import CauseRow, read_causes
 from .deadline import Asking, Deadline, reads_until
+from .errors import Cause, Problem, aws_errors
 from .grouping import (
     CONTEXT_NAMES,
     By,
@@ -35,7 +35,6 @@ from .grouping import (
 from .life_place import Step
 from .matching import FoundMessage, Matcher
 from .places import COST, IN_A_QUEUE, SearchedPlace, UnsearchedPlace, Walk, needs_app, search
-from .problem import Cause, Problem
 from .queue import LOOKS_COUNT, deployed_queue
 from .selection import Choice, NamedPipeline, PlaceKind, Places, Terms, choice
 from .session import Answer, Session
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry
     from deadletter.redrive.waiting_room import LaneCount
 
-    from .aws import Read, Start
+    from .deadline import Read, Start
 
 MOST_ROWS = 20_000
 """Rows of the index that are read: then the answer says "at least"."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from .problem import Cause, Problem
+from .errors import Cause, Problem
 
 
 def plain(item: Mapping[str, Any]) -> dict[str, Any]:

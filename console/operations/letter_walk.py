@@ -11,8 +11,8 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, NotALetter, from_api
 from deadletter.message.stamp import Stamp
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
+from .errors import aws_errors
 from .session import Session
 
 if TYPE_CHECKING:

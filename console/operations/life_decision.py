@@ -24,14 +24,15 @@ from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import NotADecision, decode, encode
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .aws import REFUSED, Aws, error_code, side_by_side
+from .aws import Aws
+from .deadline import side_by_side
+from .errors import REFUSED, aws_errors, error_code
 from .letter_walk import FoundLetter, waiting_room
 from .life_record import LetterRecord, ledger_of
+from .matching import holds, known_by_row, untold
 from .queue import QueueDepth, depth
 from .redrive import ask, of_another_version
-from .rule_on_ledger import holds, known_by_row, untold
 from .session import Session
 from .words import moment
 

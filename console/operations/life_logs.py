@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from deadletter.contract import pipeline_prefix
 
 from .app import DeployedPipeline
-from .aws import error_code, explain
+from .errors import Cause, Problem, error_code, explain
 from .life_record import LetterRecord
-from .problem import Cause, Problem
 from .session import Session
 from .words import count, moment
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from deadletter.contract import run_object
 from deadletter.replay.ticket import ReplayOutcome
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .aws import Read, side_by_side
-from .problem import Cause, Problem
+from .deadline import Read, side_by_side
+from .errors import Cause, Problem, aws_errors
 from .replay_runs import objects_of, plans_of, runs_of
 from .session import Session
 from .words import count

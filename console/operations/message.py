@@ -13,7 +13,8 @@ from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, Mode, Reason, pa
 from deadletter.failure.failure import Failure
 
 from .app import App, DeployedPipeline
-from .aws import side_by_side
+from .deadline import side_by_side
+from .errors import Cause, Denied, Problem
 from .letter_walk import MOST, SAMPLE, FoundLetter, look_into_queue, waiting_room
 from .life_decision import UNKNOWN, DecisionNow, Judged, TriedRule, judged
 from .life_logs import FOUND, NOTHING, ReceiveLog, receive_logs
@@ -32,7 +33,6 @@ from .life_place import (
 from .life_record import LetterRecord, RunTicket, known_of, record_of
 from .list import attributes_of
 from .names import Known, NameKind
-from .problem import Cause, Denied, Problem
 from .queue import QueueDepth, depth
 from .replay_runs import objects_of
 from .session import Session
@@ -545,7 +545,7 @@ def _changes(
             AuditQuestion(since, session.now + _AHEAD, pipelines=(name,), limit=_MOST_CHANGES),
         )
     except Exception as error:
-        from .aws import explain
+        from .errors import explain
 
         problem = explain(error)
         if problem is None:
@@ -619,8 +619,7 @@ def _content(
 
     from deadletter.replay.objects import discarded_letter, discarded_name
 
-    from .adapter_errors import aws_errors
-    from .aws import explain
+    from .errors import aws_errors, explain
 
     if found is not None:
         return found.letter, ""

@@ -16,9 +16,8 @@ from deadletter.contract import pipeline_prefix
 
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, checked_reason, recorded
-from .aws import error_code
+from .errors import Cause, Problem, error_code
 from .figures import alarms
-from .problem import Cause, Problem
 from .selection import NamedPipeline
 from .session import Answer, Session
 from .verbs import Asked, Verb

@@ -22,10 +22,9 @@ from deadletter.contract import (
     Table,
 )
 
-from .adapter_errors import aws_errors
 from .app import App
-from .aws import side_by_side
-from .problem import Cause, Problem
+from .deadline import side_by_side
+from .errors import Cause, Problem, aws_errors
 from .session import Session
 
 if TYPE_CHECKING:

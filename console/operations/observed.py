@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 from deadletter.contract import Mode
 from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .aws import side_by_side
-from .deadline import Asking
+from .deadline import Asking, side_by_side
+from .errors import aws_errors
 from .session import Session
 from .words import clock, count, moment, waits_for
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from deadletter.contract import EVERY_PIPELINE
 
 from .audit import IntendedChange, recorded
-from .aws import Aws, side_by_side
-from .deadline import Asking
+from .aws import Aws
+from .deadline import Asking, side_by_side
 from .key_policy import KeyTrouble, key_uses, read_topic_key, troubles
 from .session import Session
 from .words import count

@@ -21,14 +21,13 @@ from deadletter.contract import (
     run_lane,
 )
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .aws import explain, side_by_side
+from .deadline import side_by_side
+from .errors import Cause, Denied, Problem, aws_errors, explain
 from .grouping import entry_of, said_by_aws
 from .letter_walk import FoundLetter, Reach, letters_of_lane, look_into_queue, waiting_room
 from .life_record import ledger_of
 from .matching import FoundMessage, Matcher
-from .problem import Cause, Denied, Problem
 from .queue import bare_queue, depth
 from .selection import Choice, ChosenPlace, PlaceKind, closest
 from .session import Session

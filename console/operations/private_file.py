@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from .problem import Cause, Problem
+from .errors import Cause, Problem
 
 
 @contextmanager

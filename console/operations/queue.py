@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from .aws import error_code
-from .problem import Cause, Problem
+from .errors import Cause, Problem, error_code
 from .session import Session
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from deadletter.signals.figures import Count
 
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
-from .aws import Aws, error_code, failure, read_json
-from .problem import Cause, Problem
+from .aws import Aws
+from .errors import Cause, Problem, error_code, failure, read_json
 from .session import Session
 
 # Metrics of letters that stay where they are until a person does something.

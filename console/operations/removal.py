@@ -22,9 +22,9 @@ from .words import count, waits_for, way_out
 
 if TYPE_CHECKING:
     from .app import App, DeployedPipeline
+    from .pipeline_status import PipelineStatus
     from .queue import QueueDepth
     from .session import Session
-    from .status import PipelineStatus
 
 # The kinds of what is left; UNREAD is what could not be read, so that nobody knows.
 QUEUE, WAITING, RUN, CIRCUIT, UNREAD = "QUEUE", "WAITING", "RUN", "CIRCUIT", "UNREAD"

@@ -15,15 +15,13 @@ from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.selection import Pick, Selection
 from deadletter.rules.pattern import compile_pattern
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
+from .errors import Cause, Problem, aws_errors
 from .letter_walk import FoundLetter, See, letters_of_lane, look_into_queue
 from .life_record import lanes_of, ledger_of
-from .problem import Cause, Problem
+from .matching import holds, known_by_row
 from .queue import depth
-from .replay_runs import RunSwitch
-from .rule_on_ledger import holds, known_by_row
-from .selection import closest
+from .replay_runs import RunSwitch, outcomes_of
 from .session import Session
 
 if TYPE_CHECKING:
@@ -73,20 +71,6 @@ def parked_sources(pipeline: DeployedPipeline) -> tuple[ReplaySource, ...]:
     )
 
 
-FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED, ReplayOutcome.UNKNOWN})
-"""Outcomes of letters that were tried and not processed, as far as anything is known."""
-
-
-PROCESSED = frozenset({ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE})
-
-OUTCOMES: Mapping[str, Collection[ReplayOutcome]] = {
-    "failed": FAILED,
-    "processed": PROCESSED,
-    **{outcome.name.lower(): (outcome,) for outcome in ReplayOutcome},
-}
-"""What `-f outcome=` takes, and the outcomes that it means."""
-
-
 @dataclass(frozen=True, slots=True)
 class ListedLetter:
     """A letter of a run: its name in the manifest, its outcome, and how often it came back."""
@@ -94,20 +78,6 @@ class ListedLetter:
     name: Name
     outcome: ReplayOutcome
     returned: int = 0
-
-
-def outcomes_of(names: Sequence[str]) -> set[ReplayOutcome]:
-    """The outcomes that these words mean; Problem for an unknown one."""
-    wanted: set[ReplayOutcome] = set()
-    for name in names:
-        if name.lower() not in OUTCOMES:
-            near = closest(name, OUTCOMES)
-            meant = "" if near is None else f" Did you mean {near}?"
-            raise Problem(
-                f"There is no outcome {name!r}.{meant} Allowed: {', '.join(OUTCOMES)}.", Cause.INPUT
-            )
-        wanted.update(OUTCOMES[name.lower()])
-    return wanted
 
 
 def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:

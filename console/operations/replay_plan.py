@@ -24,13 +24,11 @@ from deadletter.replay.plan import (
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.selection import Selection
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
-from .aws import explain
 from .circuits import own_and_troubled
+from .errors import Cause, Problem, aws_errors, explain
 from .letter_walk import See
-from .problem import Cause, Problem
 from .replay_census import Census, CountedLetter, ReplaySource, by, census, must_look
 from .replay_runs import ReplayRow, person, row, runs_of, starts_of
 from .session import Answer, Session

@@ -13,10 +13,9 @@ from typing import Annotated, Any
 from deadletter.replay.machine import UNACCOUNTED
 from deadletter.replay.ticket import ReplayOutcome
 
-from .adapter_errors import aws_errors
-from .problem import Cause, Problem
-from .replay_census import FAILED, letters_of
-from .replay_runs import ReplayRow, RunSwitch, missed_says, row
+from .errors import Cause, Problem, aws_errors
+from .replay_census import letters_of
+from .replay_runs import FAILED, ReplayRow, RunSwitch, missed_says, row
 from .session import Answer
 from .words import count, moment
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -13,11 +13,10 @@ from deadletter.replay.plan import DISCARDED_LETTERS, ORIGINALS, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .audit import Facts, IntendedChange, RecordedChange, recorded
-from .aws import REFUSED, error_code
-from .problem import Cause, Problem
+from .errors import REFUSED, Cause, Problem, aws_errors, error_code
+from .selection import closest
 from .session import Answer, Session
 from .words import clock, count, moment
 
@@ -41,6 +40,32 @@ _MOST_NAMED = 5
 """Letters that a sentence names."""
 
 _ENDED = frozenset(outcome.name for outcome in TERMINAL)
+
+FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED, ReplayOutcome.UNKNOWN})
+"""Outcomes of letters that were tried and not processed, as far as anything is known."""
+
+PROCESSED = frozenset({ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE})
+
+OUTCOMES: Mapping[str, Collection[ReplayOutcome]] = {
+    "failed": FAILED,
+    "processed": PROCESSED,
+    **{outcome.name.lower(): (outcome,) for outcome in ReplayOutcome},
+}
+"""What `-f outcome=` takes, and the outcomes that it means."""
+
+
+def outcomes_of(names: Sequence[str]) -> set[ReplayOutcome]:
+    """The outcomes that these words mean; Problem for an unknown one."""
+    wanted: set[ReplayOutcome] = set()
+    for name in names:
+        if name.lower() not in OUTCOMES:
+            near = closest(name, OUTCOMES)
+            meant = "" if near is None else f" Did you mean {near}?"
+            raise Problem(
+                f"There is no outcome {name!r}.{meant} Allowed: {', '.join(OUTCOMES)}.", Cause.INPUT
+            )
+        wanted.update(OUTCOMES[name.lower()])
+    return wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,12 @@ from deadletter.contract import DISCARDED, REPORT_DAYS
 from deadletter.replay.plan import DISCARDED_LETTERS, LONGEST_RUN, RESTORE, ReplayPlan
 from deadletter.routing.selection import Selection
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .aws import side_by_side
+from .deadline import side_by_side
 from .discard import told
+from .errors import Cause, Problem, aws_errors
 from .letter_walk import FoundLetter
 from .life_record import record_of
-from .problem import Cause, Problem
 from .replay_census import CountedLetter, ReplaySource, census_of
 from .replay_plan import RunsStarted, start, started
 from .replay_runs import objects_of

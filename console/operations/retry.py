@@ -20,8 +20,8 @@ from . import causes, edits, redrive, rule_table
 from .again import DueNow, OnceMore, ended, opens, pace_says
 from .discard import in_words, told
 from .edits import Change
+from .errors import Cause, Problem
 from .letter_walk import FoundLetter
-from .problem import Cause, Problem
 from .redrive import RedriveTarget
 from .replay_census import letters_of, of_outcome, parked_sources
 from .replay_plan import DraftPlan, PlanRequest, draft_of, start

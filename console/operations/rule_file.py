@@ -18,7 +18,7 @@ from deadletter.rules.rule import COLUMNS, VERDICT
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 from . import rule_table
-from .problem import Cause, Problem
+from .errors import Cause, Problem
 from .rule_table import RulePlan, RuleRevision, canonical
 from .session import Answer, Session
 from .verbs import Asked, TextFile, Verb

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -13,20 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import DAY, PARKED_LANE, LedgerKeeps
-from deadletter.failure.cause_index import CUT, CauseEntry
-from deadletter.failure.failure import Failure
-from deadletter.failure.ledger import LedgerRow
-from deadletter.rules.accepted import ABSENT
-from deadletter.rules.fields import plain_number
-from deadletter.rules.pattern import Alternative, Field, Pattern, compile_pattern
+from deadletter.failure.cause_index import CauseEntry
+from deadletter.rules.pattern import Pattern, compile_pattern
 from deadletter.settings.pipeline import Pipeline
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .aws import side_by_side
-from .deadline import Deadline, reads_until
+from .deadline import Deadline, reads_until, side_by_side
+from .errors import Problem, aws_errors
 from .life_record import lanes_of
-from .problem import Problem
+from .matching import field_holds, holds, known_of, unkept
 from .queue import depth
 from .selection import Choice, key_of
 from .session import Session
@@ -182,7 +176,7 @@ def _tenants(matching: Iterable[CauseEntry], settings: Pipeline) -> int | None:
 def _hints(pattern: Pattern, known: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What each field of a pattern matches alone, or which values messages have instead."""
     for field in pattern.fields if known else ():
-        answers = [_holds(field, each) for each in known]
+        answers = [field_holds(field, each) for each in known]
         if None in answers:
             # Failure records do not keep it.
             continue
@@ -229,106 +223,3 @@ _LEAST_IN_COMMON = 3
 
 def _bare(text: str) -> str:
     return "".join(text.split()).casefold()
-
-
-def known_of(entry: CauseEntry, settings: Pipeline) -> Mapping[str, Any]:
-    """The fields of a message's document, by dotted name, as far as its record tells them.
-
-    `context` is in it if the ledger keeps its values as they are. A field of body or attributes
-    is in it if the context keeps it under a name: by a plain path.
-    """
-    return _known(settings, entry.attempt, entry, entry.about.context)
-
-
-def known_by_row(row: LedgerRow, attempts_used: int, settings: Pipeline) -> Mapping[str, Any]:
-    """The same fields by a letter's whole row."""
-    # A row without a size knows nothing of its letter.
-    return _known(settings, attempts_used, row.last, None if row.size is None else row.context)
-
-
-_OF_FAILURE = ("category", "blame", "error_type", "fingerprint")
-
-
-def _known(
-    settings: Pipeline,
-    attempt: int,
-    last: CauseEntry | Failure | None,
-    context: Mapping[str, str] | None,
-) -> Mapping[str, Any]:
-    known: dict[str, Any] = {"pipeline": settings.name, "redrive.attempt": attempt}
-    if last is not None:
-        known |= {f"failure.{name}": str(getattr(last, name)) for name in _OF_FAILURE}
-        if last.http_status is not None:
-            known["failure.http_status"] = last.http_status
-    if context is not None and settings.ledger is LedgerKeeps.PLAIN:
-        known["context"] = context
-        for name, value in context.items():
-            known[f"context.{name}"] = value
-            if _PLAIN_PATH.fullmatch(path := settings.context.get(name, "")):
-                known[path] = value
-    return known
-
-
-def unkept(pattern: Pattern, settings: Pipeline) -> set[str]:
-    """What a pattern reads that the ledger does not keep, in words."""
-    words = set()
-    for field in pattern.fields:
-        match field.name.partition(".")[0]:
-            case "body" | "attributes":
-                words.add("bodies and attributes are not kept")
-            case "context" if settings.ledger is not LedgerKeeps.PLAIN:
-                words.add("contexts are hashed or left out")
-            case top if top == "system" or field.name == "redrive.age_seconds":
-                words.add(f"{field.name} is not kept")
-    return words
-
-
-def holds(pattern: Pattern, known: Mapping[str, Any]) -> bool | None:
-    """Whether a pattern matches a letter of which only some fields are known; None: can't be told.
-
-    One field that does not match is enough to say no, whatever the others are.
-    """
-    answers = [_all_hold(fields, known) for fields in pattern.alternatives]
-    return True if True in answers else None if None in answers else False
-
-
-def _all_hold(fields: Alternative, known: Mapping[str, Any]) -> bool | None:
-    answers = [_holds(field, known) for field in fields]
-    return False if False in answers else None if None in answers else True
-
-
-def untold(pattern: Pattern, known: Mapping[str, Any]) -> Sequence[str]:
-    """The fields that a pattern reads of which it can't be told whether they match."""
-    return sorted({field.name for field in pattern.fields if _holds(field, known) is None})
-
-
-_NEVER_KEPT = ("body", "attributes", "system")
-
-_PLAIN_PATH = re.compile(rf"(?:{'|'.join(_NEVER_KEPT)})(?:\.[A-Za-z_][A-Za-z0-9_]*)+")
-"""A path of the context that names one field, as a pattern does."""
-
-
-def _holds(field: Field, known: Mapping[str, Any]) -> bool | None:
-    name, top = field.name, field.name.partition(".")[0]
-    lacks = name not in known
-    if lacks and (top in _NEVER_KEPT or name == "redrive.age_seconds"):
-        return None
-    if lacks and top == "context" and "context" not in known:
-        return None
-    value = known.get(name, ABSENT)
-    if value is ABSENT or top not in ("context", *_NEVER_KEPT):
-        return field.comparison.test(value)
-    return _text_holds(field, value)
-
-
-def _text_holds(field: Field, value: str) -> bool | None:
-    """The ledger keeps values as text, and texts that are too long not whole."""
-    if value.endswith(CUT):
-        return None
-    values: list[Any] = [value]
-    with suppress(ValueError):
-        values.append(plain_number(float(value)))
-    if value in ("true", "false"):
-        values.append(value == "true")
-    answers = set(map(field.comparison.test, values))
-    return answers.pop() if len(answers) == 1 else None

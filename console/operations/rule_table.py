@@ -16,11 +16,10 @@ from deadletter.rules.rulebook import RuleBook, read_rules
 from deadletter.settings.pipeline import Pipeline
 
 from . import item
-from .adapter_errors import aws_errors
 from .app import App
 from .audit import MAX_REASON, IntendedChange, recorded
 from .aws import Aws
-from .problem import Cause, Problem
+from .errors import Cause, Problem, aws_errors
 from .session import Session
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from deadletter.rules.rule import Action, Rule, RuleRefused, read_rule
 
 from . import rule_table
 from .app import App, DeployedPipeline
+from .errors import Cause, Problem
 from .letter_walk import FoundLetter
 from .matching import FoundMessage, Matcher
 from .places import UnsearchedPlace, Walk, received
-from .problem import Cause, Problem
 from .rule_file import RuleFiles, checked
 from .rule_on_ledger import RuleMatches, matches_on_record
 from .rules import columns_of

@@ -18,12 +18,11 @@ from deadletter.rules.rule import COLUMNS, VERDICT, Action, Rule, RuleMode, note
 from deadletter.rules.ties import tie_note, tie_notes, tied
 
 from . import rule_table
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .audit_lines import AuditLine
 from .audit_trail import history
+from .errors import Cause, Problem, aws_errors
 from .life_record import ledger_of
-from .problem import Cause, Problem
 from .rule_on_ledger import RuleMatches, matches_in
 from .rule_table import RulePlan, RuleRevision, StoredRule, canonical, column_changes, everywhere
 from .selection import (

@@ -9,7 +9,7 @@ from typing import Annotated
 from deadletter.circuit.state import State
 
 from .circuits import own_and_troubled
-from .problem import Cause, Problem
+from .errors import Cause, Problem
 from .replay_plan import consumer_now
 from .replay_runs import LEAVE_TO, ReplayChange, ReplayList, RunSwitch, ended, list_runs
 from .selection import NamedPipelines

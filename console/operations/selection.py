@@ -21,7 +21,7 @@ from deadletter.contract import Reason
 from deadletter.failure.category import Category
 from deadletter.message.strict_json import Unreadable, read_json
 
-from .problem import Cause, Problem
+from .errors import Cause, Problem
 from .verbs import PIPELINE, Asked
 from .words import seconds
 

@@ -15,11 +15,11 @@ from .audit_lines import AuditLine
 from .audit_trail import history
 from .causes import CauseRow
 from .circuits import CircuitRow
+from .errors import Cause, Problem
 from .groups import GroupsRequest, MessageGroup
 from .message import Extras, ShownMessage
 from .names import NameKind, known, only, taken_apart
 from .pipeline_settings import SettingsInForce
-from .problem import Cause, Problem
 from .replay_report import RunAccount, report
 from .replay_runs import ReplayDetails, RunSwitch, details, is_at_rest, progress
 from .rules import ShownRule

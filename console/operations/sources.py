@@ -19,12 +19,11 @@ from deadletter.contract import (
 )
 from deadletter.replay.plan import LANE
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
+from .errors import Cause, Problem, aws_errors
 from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
-from .problem import Cause, Problem
 from .replay_census import ReplaySource, parked_sources
 from .selection import Choice, ChosenPlace, Operator, PlaceKind, Term, compiled
 from .session import Session

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,33 +20,29 @@ from deadletter.contract import (
     MAIN_DLQ,
     is_config_key,
     parking_source,
+    pipeline_prefix,
 )
 from deadletter.routing.decision import DUE
 from deadletter.settings.pipeline import Pipeline
-from deadletter.signals.pages import Alarm
-from deadletter.signals.troubles import Seen, TroubleKind, known_names, shown
+from deadletter.signals.troubles import Fact, Seen, TroubleKind, known_names, shown
 
 from . import observed
 from .app import App, DeployedPipeline
-from .attention import Attention, Outlook, attention, cards, outlook, seen, source_name
-from .aws import Read, Start
-from .causes import HELD, CauseRow, read_causes
-from .circuits import CircuitRow, Paced, circuit_row, opens_at
-from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, reads_until
-from .figures import QueueFigures, Recent, alarms, because, queue_figures, silences
+from .attention import Attention, attention, cards, outlook, seen, source_name
+from .causes import HELD, read_causes
+from .circuits import UNREADABLE, CircuitRow, CircuitStatus, circuit_row, opens_at
+from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, Read, Start, reads_until
+from .errors import Cause, Problem
+from .figures import Metric, QueueFigures, alarms, points, queue_figures
 from .item import jsonable
-from .observed import ObservedCounts
-from .problem import Cause, Problem
-from .queue import QueueDepth, depth
+from .pipeline_status import MOST_LANES, AlarmState, Flow, LaneStatus, PipelineStatus
+from .queue import depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .selection import NamedPipelines
 from .session import Answer, AppLocation, Session
 from .verbs import Asked, Verb
 from .watched import (
-    ManyCollisions,
     Memories,
-    SeenTrouble,
-    SourceStatus,
     as_shown,
     bad_row,
     many_collisions,
@@ -54,190 +50,13 @@ from .watched import (
     read_memories,
     sources_of,
 )
-from .words import moment
+from .words import duration, moment
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
 
     from deadletter.redrive.waiting_room import LaneCount
     from deadletter.watch.row import WatchRow
-
-# A lane takes a query per shard, and circuits of webhook endpoints can make thousands of
-# lanes: more do not fit on a screen.
-_MAX_LANES = 40
-
-UNREADABLE = "UNREADABLE"
-"""The state of a circuit whose record is malformed: the router holds its letters."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaneStatus:
-    """Messages that wait for one thing."""
-
-    waiting_for: Annotated[
-        str,
-        "`due`, `circuit:<key>`, `rule:<id>`, `run:<id>`, `parked` or `dedicated:<id>`",
-    ]
-    messages: Annotated[int | None, "messages in it; null if it could not be read"]
-    oldest_seconds: Annotated[
-        int | None,
-        "age of the oldest message of this kind, as the monitor remembers it; null if it is "
-        "unknown",
-    ] = None
-    first_due: Annotated[
-        datetime | None, "when the first of those that wait for a time is due; null for others"
-    ] = None
-    is_at_least: Annotated[bool, "whether there are more: they were not counted to the end"] = False
-
-
-@dataclass(frozen=True, slots=True)
-class CircuitStatus:
-    """The pipeline's own circuit."""
-
-    state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (messages are held)"]
-    open_until: Annotated[
-        datetime | None, "when an open circuit is tried again; null if a person says when"
-    ]
-    since: Annotated[datetime | None, "when it opened or closed; null if it never did"] = None
-    by: Annotated[str | None, "who holds it in this state; null if no person does now"] = None
-    because: Annotated[
-        str | None,
-        "the reason of who holds it, or else why it last opened; null if that is not on record",
-    ] = None
-    until: Annotated[datetime | None, "when that person's hold ends; null without an end"] = None
-    paced: Annotated[Paced | None, "how fast calls may go; null if nothing limits them"] = None
-    slowed: Annotated[
-        Mapping[str, int],
-        "how many kinds of messages are slowed, by field: they fail while others succeed",
-    ] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmState:
-    """A CloudWatch alarm in state ALARM."""
-
-    name: Annotated[str, "name of the alarm"]
-    since: Annotated[datetime, "when it went into ALARM"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineStatus:
-    """A pipeline as it is now."""
-
-    name: Annotated[str, "name of the pipeline"]
-    mode: Annotated[str, "`enforce`, or `observe` (decides and reports, moves nothing)"]
-    fifo: Annotated[bool, "whether its queues are FIFO queues"]
-    main: Annotated[QueueDepth | None, "the main queue; null if it could not be read"]
-    dlq: Annotated[QueueDepth | None, "the DLQ"]
-    parking: Annotated[Mapping[str, QueueDepth | None], "parking queues by id"]
-    dedicated: Annotated[Mapping[str, QueueDepth | None], "dedicated DLQs by id"]
-    oldest_message_seconds: Annotated[
-        int | None, "age of the DLQ's oldest message by CloudWatch; null if it says nothing"
-    ]
-    waiting: Annotated[Sequence[LaneStatus], "what waits, by what it waits for"]
-    places_not_counted: Annotated[int, f"things that are waited for, beyond {_MAX_LANES}"]
-    circuit: Annotated[
-        CircuitStatus | None, "the pipeline's own circuit; null if it could not be read"
-    ] = None
-    last_run: Annotated[
-        Mapping[str, Any] | None,
-        "the last run of the DLQ that found something to do: `at` (epoch seconds) and its "
-        "report, as in `dlq retry --auto`; null if none is on record",
-    ]
-    alarms: Annotated[Sequence[AlarmState], "its alarms that are in ALARM"]
-    held: Annotated[Sequence[CircuitRow], "the circuits that a person holds open or closed"] = ()
-    misconfigured: Annotated[
-        Sequence[CircuitRow],
-        "the circuits for configuration that are not closed, and that no person holds",
-    ] = ()
-    causes: Annotated[Sequence[CauseRow], "the causes of failure that suddenly dominate"] = ()
-    collisions: Annotated[
-        ManyCollisions | None, "if so many messages collide that none is parked for it"
-    ] = None
-    monitor_ran_at: Annotated[
-        datetime | None, "when its monitor last ran; null if it never did, or could not be read"
-    ] = None
-    seen: Annotated[
-        Sequence[SeenTrouble],
-        "the troubles that the monitor sees, rung or not yet, the most specific first",
-    ] = ()
-    direction: Annotated[
-        str | None,
-        "where the number of messages in DLQs and waiting went in the monitor's last ten looks: "
-        "`rising`, `falling` or `flat` (within 20 %); null before ten looks",
-    ] = None
-    sources: Annotated[
-        Sequence[SourceStatus], "its DLQs and parking queues, as runs and the monitor remember them"
-    ] = ()
-    runs: Annotated[Sequence[ReplayRow], "runs that are live, or that still have messages"] = ()
-
-    main_oldest_seconds: Annotated[
-        int | None, "age of the main queue's oldest message by CloudWatch; null if unknown"
-    ] = None
-    observed: Annotated[
-        ObservedCounts | None,
-        "in mode observe, what would have been done; null in mode enforce, and before any of it. "
-        "dlq show tells the causes",
-    ] = None
-    bad_rows: Annotated[
-        Sequence[SeenTrouble],
-        "rows that cannot be read, as far as is known, since when they were last met",
-    ] = ()
-    outlook: Annotated[Outlook | None, "what becomes of its messages if nothing changes"] = None
-    foreign_rows: Annotated[
-        Sequence[Mapping[str, str]],
-        "keys of rows among what waits and its causes that others wrote: they are ignored",
-    ] = ()
-
-    @property
-    def is_stalled(self) -> bool:
-        """Whether no run can do its work, as far as the watch knows."""
-        return any(trouble.page == Alarm.REDRIVE_STALLED for trouble in self.seen)
-
-    @property
-    def depths(self) -> Mapping[str, QueueDepth | None]:
-        """How full its queues are, by source; None for one that could not be read."""
-        parking = {parking_source(id_): depth for id_, depth in self.parking.items()}
-        return {MAIN: self.main, MAIN_DLQ: self.dlq, **parking, **self.dedicated}
-
-    def source(self, source: str) -> SourceStatus | None:
-        """What is remembered of a queue; None if it could not be read."""
-        return next((status for status in self.sources if status.source == source), None)
-
-
-@dataclass(frozen=True, slots=True)
-class FlowNode:
-    """A place of letters, something that acts on them, or what stops them."""
-
-    id: Annotated[str, "`<pipeline>/<what>`; edges name it"]
-    pipeline: Annotated[str, "name of the pipeline"]
-    kind: Annotated[str, "queue, consumer, retry, waiting, rule or circuit"]
-    name: Annotated[str, "its name, for people"]
-    messages: Annotated[int | None, "messages in it now; null if unknown, or if it holds none ever"]
-    oldest_seconds: Annotated[int | None, "age of its oldest message; null if unknown"]
-    state: Annotated[str, "of a circuit or rule what it does now; empty for others"]
-    says: Annotated[str, "what is to be known of it; may be empty"]
-
-
-@dataclass(frozen=True, slots=True)
-class FlowEdge:
-    """A way of letters from one node to another, or what a rule or circuit does to a node."""
-
-    start: Annotated[str, "id of the node that it begins at"]
-    end: Annotated[str, "id of the node that it ends at"]
-    does: Annotated[str, "what happens on it, as a verb with its object"]
-    is_open: Annotated[bool, "whether messages take it now"]
-    because: Annotated[str | None, "why not; null if they do"]
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """The drawing of `dlq status --flow`."""
-
-    nodes: Annotated[Sequence[FlowNode], "the nodes, by pipeline"]
-    edges: Annotated[Sequence[FlowEdge], "the edges; both ends are among the nodes"]
-    recent: Annotated[Sequence[Recent], "the last three hours of each pipeline"]
-    unread: Annotated[Sequence[str], "what could not be read, and why: it is not drawn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +109,70 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         pipelines=statuses,
         needs_person=any(item.needs_person for item in items),
     )
+
+
+# The minute of the record itself, and the minutes that CloudWatch may be late.
+_AFTER_THE_RECORD = timedelta(minutes=1)
+
+# Silence is not asked about before: a figure would be of too few minutes.
+_LEAST = timedelta(minutes=3)
+
+# CloudWatch keeps figures of single minutes for 15 days; nobody is helped by older ones.
+_MOST = timedelta(hours=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A function of a pipeline that has left no record since a time, and its schedule."""
+
+    pipeline: str
+    function: str
+    schedule: str
+    since: datetime
+
+
+def silences(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Silence]:
+    """The functions of a pipeline that have been silent for longer than they should."""
+    prefix = pipeline_prefix(app, pipeline.name)
+    if not pipeline.sources:
+        return  # What runs and the watch remember could not be read.
+    watch = f"{prefix}watch"
+    if pipeline.monitor_ran_at is not None and now - pipeline.monitor_ran_at >= _LEAST:
+        yield Silence(pipeline.name, watch, watch, pipeline.monitor_ran_at)
+    source = pipeline.source(MAIN_DLQ)
+    ending = None if source is None or source.last_ending is None else source.last_ending.at
+    # The watch knows how often runs begin: where it sees no stall, this one is not late.
+    if pipeline.is_stalled and ending is not None and now - ending >= _LEAST:
+        yield Silence(pipeline.name, f"{prefix}redrive", f"{prefix}dlq", ending)
+
+
+def because(
+    cloudwatch: CloudWatchClient, silence: Silence, letters_table: str, now: datetime
+) -> Seen:
+    """Why a function is silent, from the figures of the minutes of its silence."""
+    function, table = ("FunctionName", silence.function), ("TableName", letters_table)
+    metrics = [
+        *(Metric("AWS/Lambda", name, "Sum", (function,))
+          for name in ("Invocations", "Errors", "Throttles")),
+        *(Metric("AWS/DynamoDB", name, "Sum", (table,))
+          for name in ("ReadThrottleEvents", "WriteThrottleEvents")),
+    ]  # fmt: skip
+    start = max(silence.since + _AFTER_THE_RECORD, now - _MOST)
+    found = points(cloudwatch, metrics, start, now)
+    sums = [int(sum(value for _, value in found.get(metric, ()))) for metric in metrics]
+    started, failed, refused, reads, writes = sums
+    kind, times = TroubleKind.NOT_RECORDED, 0
+    if refused:
+        kind, times = TroubleKind.NOT_LET_RUN, refused
+    elif not started:
+        kind = TroubleKind.NOT_STARTED
+    elif reads + writes:
+        kind, times = TroubleKind.TABLE_THROTTLED, reads + writes
+    elif failed:
+        kind, times = TroubleKind.FUNCTION_FAILS, failed
+    facts: dict[str, Fact] = {"function": silence.function, "schedule": silence.schedule}
+    facts |= {"table": letters_table, "times": times, "starts": started}
+    return Seen(kind, facts | {"ago": duration((now - silence.since).total_seconds())})
 
 
 def _silent(
@@ -357,10 +240,10 @@ class _PipelineReads:
         names = [lane.name for lane in self._registry() or ()]
         # Those that count as letters of a queue are never left out.
         names.sort(key=lambda lane: not is_shut(lane))
-        self._more = max(0, len(names) - _MAX_LANES)
+        self._more = max(0, len(names) - MOST_LANES)
         self._letters = {
             lane: self._ask(f"what waits for {lane}", self._room.count, lane)
-            for lane in names[:_MAX_LANES]
+            for lane in names[:MOST_LANES]
         }
 
     def status(
@@ -557,7 +440,8 @@ def answered(session: Session, request: StatusRequest) -> AppStatus:
     # It reads rules and all circuits, which a status alone need not load.
     from .flow import drawn
 
-    return replace(answer, flow=drawn(session, answer))
+    unread = [card.says for card in answer.attention if card.kind == TroubleKind.UNREAD]
+    return replace(answer, flow=drawn(session, answer.pipelines, answer.at, unread))
 
 
 VERB = Verb(

@@ -24,8 +24,8 @@ from deadletter.contract import (
 from deadletter.signals.figures import Counted, Figure
 from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
-from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
+from .errors import aws_errors
 from .session import Session
 from .words import duration, moment
 

@@ -15,7 +15,7 @@ from deadletter.contract import (
     run_lane,
 )
 
-from .problem import Cause, Problem
+from .errors import Cause, Problem
 
 
 def count(number: int, noun: str) -> str:

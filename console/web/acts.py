@@ -17,8 +17,7 @@ from typing import Any, Protocol
 from deadletter.replay.edits import EditRefused
 
 from ..operations import circuits, discard, edits, mutes, restore, retry, rules, run_verbs
-from ..operations.aws import explain
-from ..operations.problem import Cause, Problem
+from ..operations.errors import Cause, Problem, explain
 from ..operations.session import Session
 from ..operations.verbs import AskedField, Verb
 from ..operations.words import count

@@ -25,9 +25,8 @@ from ..operations import (
 from ..operations import (
     list as listing,
 )
-from ..operations.aws import explain
+from ..operations.errors import Cause, Denied, Problem, explain
 from ..operations.grouping import By
-from ..operations.problem import Cause, Denied, Problem
 from ..operations.replay_report import MEANING
 from ..operations.replay_runs import list_runs
 from ..operations.session import Session

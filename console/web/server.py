@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ..operations.problem import Cause, Problem
+from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from .guard import ENTER, Guarded, PageGuard
 from .page import render

@@ -17,8 +17,8 @@ from botocore.client import BaseClient
 
 from console.cli.exit import Exit, exit_status
 from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
-from console.operations import app, aws, queue
-from console.operations.problem import Cause, Problem
+from console.operations import app, aws, errors, queue
+from console.operations.errors import Cause, Problem
 from tests.each_row import each_row
 from tests.infra.test_permissions import COMMANDS
 from tools import commands_page
@@ -150,7 +150,7 @@ def _answer(code: str, message: str = "details") -> exceptions.ClientError:
     ],
 )
 def test_an_error_of_aws_becomes_a_sentence(error: Exception, says: str, status: Exit) -> None:
-    problem = aws.explain(error)
+    problem = errors.explain(error)
     assert problem is not None
     assert says in problem.says
     assert exit_status(problem) == status

@@ -9,7 +9,7 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations import flow as operation
-from console.operations.problem import Cause, Problem
+from console.operations.errors import Cause, Problem
 from deadletter.circuit.state import State
 from deadletter.contract import circuit_lane
 from tests.console.conftest import Cloud, Dlq

@@ -12,8 +12,8 @@ from botocore.stub import Stubber
 
 from console.cli.exit import Exit
 from console.operations import aws
+from console.operations.errors import Cause, Problem
 from console.operations.mutes import Mutes, iso_duration, length_of
-from console.operations.problem import Cause, Problem
 from console.operations.session import Session
 from tests.console.conftest import ACCOUNT, REGION, Cloud, Dlq
 from tests.each_row import each_row

@@ -22,7 +22,7 @@ from console.cli.output import TextTable
 from console.cli.status import show
 from console.operations import aws, item, status
 from console.operations.deadline import Deadline
-from console.operations.problem import Cause, Problem
+from console.operations.errors import Cause, Problem
 from console.operations.queue import QueueDepth
 from console.operations.session import Session
 from deadletter.aws.breaker import DynamoDBBreaker
@@ -91,7 +91,7 @@ def test_depths_distinguish_visible_in_flight_and_delayed(cloud: Any, dlq: Any) 
 def test_lanes_beyond_the_first_are_only_numbered(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "_MAX_LANES", 2)
+    monkeypatch.setattr(status, "MOST_LANES", 2)
     cloud.deploy("orders")
     for number in range(5):
         cloud.waiting("orders", f"circuit:{number}", 1)

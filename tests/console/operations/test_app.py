@@ -9,7 +9,7 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations import app, aws
-from console.operations.problem import Cause, Problem
+from console.operations.errors import Cause, Problem
 
 
 def find(name: str = "deadletter") -> app.App:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from console.operations.attention import attention, cards
 from console.operations.causes import CauseRow
-from console.operations.circuits import CircuitRow
+from console.operations.circuits import CircuitRow, CircuitStatus
+from console.operations.pipeline_status import AlarmState, PipelineStatus
 from console.operations.queue import QueueDepth
 from console.operations.replay_runs import ReplayRow
-from console.operations.status import AlarmState, CircuitStatus, PipelineStatus
 from console.operations.watched import ManyCollisions, RunEnding, SeenTrouble, SourceStatus
 from deadletter.replay.run import RunState
 from deadletter.signals.figures import Count

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from console.operations.deadline import Asking, Deadline, DeadlineMissed, reads_until, within
-from console.operations.problem import Problem
+from console.operations.errors import Problem
 from deadletter.redrive.waiting_room import RoomUnavailable
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from console.operations import aws
-from console.operations.problem import Cause, Problem
+from console.operations.errors import Cause, Problem
 from console.operations.queue import bare_queue
 from console.operations.session import Session
 from tests.console.conftest import REGION, Cloud

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console.operations.rule_on_ledger import holds, known_of, nearest_value, unkept
+from console.operations.matching import holds, known_of, unkept
+from console.operations.rule_on_ledger import nearest_value
 from deadletter.contract import LedgerKeeps
 from deadletter.failure.cause_index import CUT, CauseEntry
 from deadletter.failure.ledger import AboutLetter

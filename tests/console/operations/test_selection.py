@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.operations.problem import Problem
+from console.operations.errors import Problem
 from console.operations.selection import (
     Choice,
     ChosenPlace,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.operations.figures import Silence, because
+from console.operations.status import Silence, because
 
 NOW = datetime.now(UTC).replace(second=0, microsecond=0)
 
