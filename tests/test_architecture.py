@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -483,6 +484,43 @@ def test_a_class_name_that_is_used_twice_is_found() -> None:
     text = "class Queue: ..."
     assert used_twice([Source("a.py", text), Source("b.py", text)]) == ["Queue: a.py, b.py"]
     assert used_twice([Source("a.py", text), Source("b.py", "x = 1")]) == []
+
+
+def circle(sources: Iterable[Source]) -> list[str]:
+    """Modules that import each other in a circle, for the type checker alone or in a function too.
+
+    Empty if there are none. Each module imports its package, whose `__init__` shows some of them:
+    these files are left out.
+    """
+    modules = {module_of(each.path): each for each in sources}
+    imported = {
+        module: {name for name, _typing_only in source.imports if name in modules} - {module}
+        for module, source in modules.items()
+    }
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle(sources: list[Source]) -> None:
+    assert circle(sources) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from .a import A",
+        "if TYPE_CHECKING:\n    from x.a import A",
+        "def f():\n    import x.a",
+        "from . import a",
+    ],
+)
+def test_a_circle_of_imports_is_found(back: str) -> None:
+    there = [Source("x/a.py", "from x.b import B")]
+    assert set(circle([*there, Source("x/b.py", back)])) == {"x.a", "x.b"}
+    assert circle([*there, Source("x/b.py", "from . import c"), Source("x/c.py", "")]) == []
 
 
 # Each check is shown what it is there for, and something close to it that is fine.

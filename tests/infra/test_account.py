@@ -21,7 +21,7 @@ from console.cli.main import app as app_of_dlq
 from console.operations.account import ACTIONS, ENDPOINTS, MADE, examined, planned
 from console.operations.aws import Aws
 from console.operations.deadline import Asking, Deadline, reads_until
-from console.operations.problem import Problem
+from console.operations.errors import Problem
 from tests.each_row import each_row
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Stack, Synthesis
