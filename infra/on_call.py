@@ -38,10 +38,10 @@ ATTACH: Mapping[str, str] = {
     "CircuitOperator": "Attach it beside DlqReader, for people who act in an outage: circuits, the"
     " redriver, waiting messages, mutes.",
     "EndpointEditor": "Attach it beside DlqReader, for people who keep webhook endpoints.",
-    "ReplayRunner": "Attach it beside DlqReader and BodyReader, for people who replay and edit"
-    " messages.",
-    "ReplayApprover": "Attach it beside DlqReader, for people who approve the replays of others.",
-    "LetterDiscarder": "Attach it beside DlqReader and BodyReader, for people who throw parked"
+    "RunOperator": "Attach it beside DlqReader and BodyReader, for people who send messages"
+    " again and edit them.",
+    "RunApprover": "Attach it beside DlqReader, for people who approve the runs of others.",
+    "DiscardOperator": "Attach it beside DlqReader and BodyReader, for people who throw parked"
     " messages away.",
 }
 
@@ -58,9 +58,9 @@ class OnCall(Construct):
     `DlqReader` reads all that holds no bodies; the others are attached beside it. `BodyReader`
     reads letters themselves, `RuleEditor` writes rules, `CircuitOperator` holds circuits, starts
     runs of the redriver, calls waiting letters back, mutes alarms and tests the pager,
-    `EndpointEditor` keeps webhook endpoints, `ReplayRunner` plans, starts and steers replay runs
-    and has letters edited that a run holds, `ReplayApprover` approves or refuses runs, and
-    `LetterDiscarder` throws parked letters away and brings them back. Who may run replays may
+    `EndpointEditor` keeps webhook endpoints, `RunOperator` plans, starts and steers replay runs
+    and has letters edited that a run holds, `RunApprover` approves or refuses runs, and
+    `DiscardOperator` throws parked letters away and brings them back. Who may run replays may
     neither approve them nor throw letters away.
     Who may change something may record it, and `dlq` changes nothing that it can't record.
     No policy allows to send or delete a message, to purge a queue, or to write an item that holds
@@ -92,9 +92,9 @@ class OnCall(Construct):
             ("RuleEditor", _edits(app, storage)),
             ("CircuitOperator", _operates(app, storage, pager)),
             ("EndpointEditor", _keeps_endpoints(app, storage)),
-            ("ReplayRunner", _replays(app, storage)),
-            ("ReplayApprover", _approves(app, storage)),
-            ("LetterDiscarder", _discards(app, storage)),
+            ("RunOperator", _replays(app, storage)),
+            ("RunApprover", _approves(app, storage)),
+            ("DiscardOperator", _discards(app, storage)),
         ):
             for number, part in enumerate(self._parts(permissions.grants), start=1):
                 name = role if number == 1 else f"{role}{number}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..operations.forget import VERB, ForgottenLetters, in_words
+from ..operations.forget import VERB, ForgottenMessages, in_words
 from ..operations.words import clock
 from . import runs
 from .command import plain_typer
@@ -13,7 +13,7 @@ from .output import Block, Styled, line
 typer_app = plain_typer()
 
 
-def _show(answer: ForgottenLetters) -> Iterator[Block]:
+def _show(answer: ForgottenMessages) -> Iterator[Block]:
     yield line(
         Styled(f"{answer.id or 'Messages with this value'} of {answer.pipeline}", "strong"),
         f" in account {answer.account}, {answer.region}: {in_words(answer.sources)}",

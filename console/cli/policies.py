@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 READER, BODIES, EDITOR = "DlqReader", "BodyReader", "RuleEditor"
-OPERATOR, ENDPOINTS, RUNNER = "CircuitOperator", "EndpointEditor", "ReplayRunner"
-APPROVER, DISCARDER = "ReplayApprover", "LetterDiscarder"
+OPERATOR, ENDPOINTS, RUNNER = "CircuitOperator", "EndpointEditor", "RunOperator"
+APPROVER, DISCARDER = "RunApprover", "DiscardOperator"
 
 # Commands that take more than DlqReader, some with an option alone. What asks a queue of no app
 # takes none of them.

@@ -73,7 +73,7 @@ class KeptTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgottenLetters(Answer):
+class ForgottenMessages(Answer):
     """What `dlq forget` answers."""
 
     at: Annotated[datetime, "when it was asked"]
@@ -124,7 +124,7 @@ class ForgetRequest:
     ] = False
 
 
-class LettersToForget:
+class MessagesToForget:
     """Letters that a person is about to have forgotten: looked for, and nothing changed.
 
     `id_` is the id of a letter, of its first life or of a copy that we hold; else `key` is a name
@@ -188,7 +188,7 @@ class LettersToForget:
         yield from (f"Not reached: {place}" for place in answer.not_reached)
         yield from (f"Note: {note}" for note in answer.notes)
 
-    def start(self, why: str) -> ForgottenLetters:
+    def start(self, why: str) -> ForgottenMessages:
         """Start the runs that erase it, one for each source.
 
         A run that was started goes on by itself. Typed again after an interruption, the command
@@ -218,11 +218,11 @@ class LettersToForget:
         # Not counted: what turns up until the snapshot is forgotten too.
         return start(session, plan, None, command="forget", target=target)
 
-    def _answer(self, runs: Sequence[ReplayRow], why: str) -> ForgottenLetters:
+    def _answer(self, runs: Sequence[ReplayRow], why: str) -> ForgottenMessages:
         session = self._session
         now = session.now
         until = _copies_until(session, self._app, self._notes, now)
-        return ForgottenLetters(
+        return ForgottenMessages(
             **session.place,
             at=now,
             pipeline=self.pipeline,
@@ -421,7 +421,7 @@ def in_words(sources: Sequence[str]) -> str:
     return f"{count(len(sources), 'run')}, through {', '.join(sources)}"
 
 
-def prepare(session: Session, request: ForgetRequest) -> LettersToForget:
+def prepare(session: Session, request: ForgetRequest) -> MessagesToForget:
     """What is kept of these messages, and where; Problem if nothing is."""
     choose = choice(request.ids, (), request.terms)
     if len(choose.ids) + len(choose.terms) != 1:
@@ -432,10 +432,10 @@ def prepare(session: Session, request: ForgetRequest) -> LettersToForget:
         if top != "field" or term.operator is not Operator.EQUAL or len(term.values) != 1:
             raise Problem("Messages are forgotten by an ID or -f field.NAME=VALUE", Cause.INPUT)
         key = (name, term.values[0])
-    return LettersToForget(session, id_, key, request.pipeline, everywhere=request.everything)
+    return MessagesToForget(session, id_, key, request.pipeline, everywhere=request.everything)
 
 
-def commit(_: Session, plan: LettersToForget, reason: str) -> ForgottenLetters:
+def commit(_: Session, plan: MessagesToForget, reason: str) -> ForgottenMessages:
     """Starts the runs that erase it."""
     return plan.start(reason)
 
@@ -450,7 +450,7 @@ VERB = Verb(
     ),
     change="To forget messages",
     prepare=prepare,
-    question=LettersToForget.question,
+    question=MessagesToForget.question,
     commit=commit,
     severe=always,
 )

@@ -53,7 +53,7 @@ class RedriveTarget:
 
 def figures(report: Mapping[str, Any]) -> Iterator[str]:
     """What a run has counted, a line each; what it says in words and of single messages is not."""
-    words = ("stopped", "ended_well", "trouble", "letters", "pipeline", "source", "dry_run")
+    words = ("stopped", "ended_well", "trouble", "messages", "pipeline", "source", "dry_run")
     for name, value in report.items():
         if name not in words and value:
             counted = value if isinstance(value, Mapping) else {name.replace("_", " "): value}

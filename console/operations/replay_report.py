@@ -99,7 +99,7 @@ def report(switch: RunSwitch) -> RunAccount:
     data = _added_up(switch) if text is None else _kept(text, switch.id)
     plan, run, session = switch.plan, switch.read(), switch.session
     counts = {name: int(number) for name, number in data["counts"].items() if number}
-    letters = int(data["letters"])
+    letters = int(data["messages"])
     unaccounted = int(data.get("unaccounted", 0))
     return RunAccount(
         **session.place,
@@ -139,7 +139,7 @@ def _missing(switch: RunSwitch) -> Sequence[str]:
 def _kept(text: bytes, run: str) -> Mapping[str, Any]:
     try:
         data = json.loads(text)
-        if not isinstance(data["counts"], dict) or not isinstance(data["letters"], int):
+        if not isinstance(data["counts"], dict) or not isinstance(data["messages"], int):
             raise ValueError("it has no counts")
     except (ValueError, KeyError, TypeError) as error:
         raise Problem(
@@ -170,24 +170,24 @@ def _added_up(switch: RunSwitch) -> Mapping[str, Any]:
     causes = sorted(by_cause, key=lambda cause: -by_cause[cause].total())[:_MOST_ROWS]
     keys = sorted(by_key, key=lambda key: (-failed(by_key[key]), -by_key[key].total()))
     return {
-        "letters": counts.total(),
+        "messages": counts.total(),
         "counts": counts,
         "returned": returned,
         "causes": [
             {
                 "cause": cause,
                 "category": categories[cause],
-                "letters": by_cause[cause].total(),
+                "messages": by_cause[cause].total(),
                 "counts": by_cause[cause],
             }
             for cause in causes
         ],
         "tenants": [
-            {"tenant": tenant, "letters": group.total(), "counts": group}
+            {"tenant": tenant, "messages": group.total(), "counts": group}
             for tenant, group in sorted(by_tenant.items(), key=lambda entry: -entry[1].total())
         ],
         "keys": [
-            {"key": key, "letters": by_key[key].total(), "counts": by_key[key]}
+            {"key": key, "messages": by_key[key].total(), "counts": by_key[key]}
             for key in keys[:_MOST_ROWS]
         ],
     }
@@ -211,7 +211,7 @@ def _group(data: Mapping[str, Any], name: str) -> GroupAccount:
     return GroupAccount(
         str(data.get(name, "")),
         str(data.get("category", "")),
-        int(data.get("letters", 0)),
+        int(data.get("messages", 0)),
         _ordered({key: int(number) for key, number in data.get("counts", {}).items() if number}),
     )
 

@@ -427,7 +427,7 @@ def trial(session: Session, plan: RetryPlan) -> Iterator[str]:
         report = redrive.start(session, queue, dry_run=True)
         yield f"It ended because: {report.get('stopped') or 'it gave no reason'}."
         yield from redrive.figures(report)
-        for letter in report.get("letters", ()):
+        for letter in report.get("messages", ()):
             to = letter.get("lane") or letter.get("queue") or letter.get("reason") or ""
             yield (
                 f"{letter.get('message_id')} {letter.get('action')} {to}: "

@@ -17,12 +17,12 @@ SETS = {
     "OnCallRead": ("see how things stand", []),
     "OnCallAct": (
         "act in an outage, look at messages and retry them",
-        ["BodyReader", "CircuitOperator", "ReplayRunner"],
+        ["BodyReader", "CircuitOperator", "RunOperator"],
     ),
     "RuleEditor": ("edit rules", ["RuleEditor"]),
     "EndpointEditor": ("keep webhook endpoints", ["EndpointEditor"]),
-    "Approver": ("approve the retries of others", ["ReplayApprover"]),
-    "Discarder": ("throw parked messages away", ["BodyReader", "LetterDiscarder"]),
+    "Approver": ("approve the retries of others", ["RunApprover"]),
+    "Discarder": ("throw parked messages away", ["BodyReader", "DiscardOperator"]),
 }
 
 # Each set has these. Add DlqReader2 if `cdk synth` of the app names it, and only then.

@@ -18,16 +18,16 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 LINES: Mapping[str, str] = {
-    "CauseAppeared": "New cause in {pipeline}: {error_type} ({category}), {letters} letters so far."
-    " First: `{command}`, then `dlq show {sample}`",
-    "CauseOver": "Over in {pipeline}: {error_type} ({category}), {letters} letters at most.",
-    "LettersRecovered": "{pipeline}: {count} dead letters were processed.",
-    "LettersParked": "{pipeline}: {count} letters were parked for a person, {letters} wait in"
+    "CauseAppeared": "New cause in {pipeline}: {error_type} ({category}), {messages} messages"
+    " so far. First: `{command}`, then `dlq show {sample}`",
+    "CauseOver": "Over in {pipeline}: {error_type} ({category}), {messages} messages at most.",
+    "MessagesRecovered": "{pipeline}: {count} dead messages were processed.",
+    "MessagesParked": "{pipeline}: {count} messages were parked for a person, {messages} wait in"
     " {queue}. First: `{command}`",
-    "LettersExpireSoon": "{pipeline}: the oldest of {letters} letters in {source} is lost in"
+    "MessagesExpireSoon": "{pipeline}: the oldest of {messages} messages in {source} is lost in"
     " {seconds} s. First: `{command}`",
     "CircuitStateChanged": "{pipeline}: the circuit is {state}.",
-    "ReplayStateChanged": "{pipeline}: replay run {run} is {state}, by {by}. `{command}`",
+    "RunStateChanged": "{pipeline}: run {run} is {state}, by {by}. `{command}`",
     "RuleRefused": "{pipeline}: rule {rule_id} is invalid and matches nothing."
     " First: `dlq rules list {pipeline}`",
 }

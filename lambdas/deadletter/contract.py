@@ -656,11 +656,11 @@ class EventType(StrEnum):
 
     CAUSE_APPEARED = "CauseAppeared"
     CAUSE_OVER = "CauseOver"
-    LETTERS_RECOVERED = "LettersRecovered"
-    LETTERS_PARKED = "LettersParked"
-    LETTERS_EXPIRE_SOON = "LettersExpireSoon"
+    MESSAGES_RECOVERED = "MessagesRecovered"
+    MESSAGES_PARKED = "MessagesParked"
+    MESSAGES_EXPIRE_SOON = "MessagesExpireSoon"
     CIRCUIT_STATE_CHANGED = "CircuitStateChanged"
-    REPLAY_STATE_CHANGED = "ReplayStateChanged"
+    RUN_STATE_CHANGED = "RunStateChanged"
     RULE_REFUSED = "RuleRefused"
 
 

@@ -208,7 +208,7 @@ class ReplayScript:
         numbers = Counter((letter.key, letter.place) for letter in taken)
         missing = [letter for letter in sent if letter not in numbers]
         figures = {
-            "letters": len(sent),
+            "messages": len(sent),
             "taken by the endpoint": len(sent) - len(missing),
             "missing": len(missing),
             "out of order": len(out_of_order(taken)),

@@ -108,7 +108,7 @@ def test_a_cause_that_appears_is_on_the_bus_in_that_minute_and_never_again(
         stage.watch = stage.new_watch()
     [(event_type, detail)] = stage.events.taken
     assert event_type == EventType.CAUSE_APPEARED
-    assert (detail["cause"], detail["letters"], detail["http_status"]) == ("a", 3, 503)
+    assert (detail["cause"], detail["messages"], detail["http_status"]) == ("a", 3, 503)
     assert (detail["app"], detail["pipeline"], detail["version"]) == ("shop", "orders", 1)
     assert detail["sample"].startswith("letter-")
     assert "secret" not in json.dumps(stage.events.taken)
@@ -205,8 +205,8 @@ def test_parked_letters_are_on_the_bus(stage: Announced) -> None:
         stage.sqs.send_message(QueueUrl=stage.resources.parking["default"], MessageBody="{}")
     stage.minute()
     [(event_type, detail)] = stage.events.taken
-    assert event_type == EventType.LETTERS_PARKED
-    assert (detail["queue"], detail["count"], detail["letters"]) == ("default", 3, 3)
+    assert event_type == EventType.MESSAGES_PARKED
+    assert (detail["queue"], detail["count"], detail["messages"]) == ("default", 3, 3)
 
 
 def test_letters_that_expire_soon_are_on_the_bus_once(stage: Announced) -> None:
@@ -218,7 +218,7 @@ def test_letters_that_expire_soon_are_on_the_bus_once(stage: Announced) -> None:
         stage.minute()
     soon = [detail for event_type, detail in stage.events.taken if "Soon" in event_type]
     assert [detail["source"] for detail in soon] == ["slow"]
-    assert soon[0]["letters"] == 1
+    assert soon[0]["messages"] == 1
 
 
 def test_recovered_letters_are_asked_for_while_letters_are_dead(
@@ -239,7 +239,7 @@ def test_recovered_letters_are_asked_for_while_letters_are_dead(
     for _ in range(30):
         stage.minute()
     assert len(asked) == 2
-    assert stage.events.types == ["LettersRecovered"] * 2
+    assert stage.events.types == ["MessagesRecovered"] * 2
     assert stage.events.taken[0][1]["count"] == 4
 
 

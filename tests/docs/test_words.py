@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from console.cli import glossary
+from deadletter.contract import EventType
+from deadletter.events.schema import SCHEMAS
+from infra.on_call import ATTACH
 from tests.docs.pages import ROOT
 from tools import commands_page
 
@@ -93,6 +96,13 @@ def test_a_key_of_json_is_no_old_word() -> None:
     names = {key for key, _ in keys()}
     assert len(names) > 200
     assert [key for key in names if hits(key.replace("_", " "))] == []
+
+
+def test_what_others_match_by_name_has_no_old_word() -> None:
+    names = [*ATTACH, *EventType, *(field.name for event in SCHEMAS for field in event.fields)]
+    words = {name: re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name) for name in names}
+    assert [name for name, text in words.items() if hits(text)] == []
+    assert hits(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", "LettersParked"))
 
 
 @pytest.mark.parametrize("word", ["a letter", "in its lanes", "the watch runs", "Nobody", "lives"])

@@ -103,7 +103,7 @@ def test_a_cause_that_appears_is_announced(
     events.remove_targets(Rule=name, Ids=["queue"])
     events.delete_rule(Name=name)
     assert (cause["type"], cause["http_status"]) == ("CauseAppeared", 507)
-    assert (cause["letters"], cause["sample"]) == (1, message_id)
+    assert (cause["messages"], cause["sample"]) == (1, message_id)
     assert not [secret for secret in (*canaries.ALL, tenant) if secret in json.dumps(cause)]
     heal(orders, receiver, tenant)
 

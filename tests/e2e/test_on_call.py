@@ -38,7 +38,7 @@ from tools.commands_page import commands
 
 POLICIES = (
     *("DlqReader", "BodyReader", "RuleEditor", "CircuitOperator", "EndpointEditor"),
-    *("ReplayRunner", "ReplayApprover", "LetterDiscarder"),
+    *("RunOperator", "RunApprover", "DiscardOperator"),
 )
 
 # Needs no permission.
@@ -468,13 +468,13 @@ REFUSED = [
     # Who sees what happens sees no letter. `dlq show` shows all else, and says what it could not.
     (("DlqReader",), "dlq list"),
     # Who runs replays neither approves them nor throws letters away, and the other way round.
-    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq run approve"),
-    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq run reject"),
-    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq discard"),
-    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq restore"),
-    (("DlqReader", "LetterDiscarder"), "dlq restore"),
-    (("DlqReader", "BodyReader", "LetterDiscarder"), "dlq retry"),
-    (("DlqReader", "BodyReader", "ReplayApprover", "LetterDiscarder"), "dlq run abort"),
+    (("DlqReader", "BodyReader", "RunOperator"), "dlq run approve"),
+    (("DlqReader", "BodyReader", "RunOperator"), "dlq run reject"),
+    (("DlqReader", "BodyReader", "RunOperator"), "dlq discard"),
+    (("DlqReader", "BodyReader", "RunOperator"), "dlq restore"),
+    (("DlqReader", "DiscardOperator"), "dlq restore"),
+    (("DlqReader", "BodyReader", "DiscardOperator"), "dlq retry"),
+    (("DlqReader", "BodyReader", "RunApprover", "DiscardOperator"), "dlq run abort"),
 ]
 
 
@@ -529,7 +529,7 @@ def client(on_call: OnCall, service: str, policies: Sequence[str], session: str)
 def test_who_runs_replays_writes_no_approval_and_no_plan_that_discards(on_call: OnCall) -> None:
     """Nor by hand: the rows lie where IAM lets only others write."""
     table = on_call.orders.outputs["LettersTableName"]
-    runner = client(on_call, "dynamodb", ("DlqReader", "BodyReader", "ReplayRunner"), "by-hand")
+    runner = client(on_call, "dynamodb", ("DlqReader", "BodyReader", "RunOperator"), "by-hand")
     run = on_call.words["third"]
 
     def approve() -> Any:

@@ -47,9 +47,9 @@ def test_a_detail_of_an_example_is_what_the_json_schema_says(schema: EventSchema
     ("changes", "why"),
     [
         ({"body": "a secret"}, "CauseAppeared.body is not in the schema"),
-        ({"letters": "12"}, "CauseAppeared.letters must be whole number: '12'"),
-        ({"letters": True}, "CauseAppeared.letters must be whole number: True"),
-        ({"letters": -1}, "CauseAppeared.letters must be whole number: -1"),
+        ({"messages": "12"}, "CauseAppeared.messages must be whole number: '12'"),
+        ({"messages": True}, "CauseAppeared.messages must be whole number: True"),
+        ({"messages": -1}, "CauseAppeared.messages must be whole number: -1"),
         ({"sample": None}, "CauseAppeared.sample must be text: None"),
         ({"is_at_least": 0}, "CauseAppeared.is_at_least must be true or false: 0"),
         ({"since": "today"}, "CauseAppeared.since must be epoch seconds: 'today'"),
@@ -71,9 +71,9 @@ def test_a_missing_field_a_wrong_choice_and_an_unknown_event_are_problems() -> N
 
 
 def test_counts_are_whole_numbers_by_name() -> None:
-    example = BY_TYPE["ReplayStateChanged"].example
+    example = BY_TYPE["RunStateChanged"].example
     for counts in ({"OPEN": "3"}, {"OPEN": 1.5}, [1]):
-        assert problems("ReplayStateChanged", {**example, "counts": counts})
+        assert problems("RunStateChanged", {**example, "counts": counts})
 
 
 def test_the_json_schema_is_json() -> None:

@@ -12,7 +12,7 @@ from tests.infra.templates import Stack, filled, read
 __all__ = ["synthesize"]
 
 # Permission sets whose people would act alone on what takes two.
-APART = ({"ReplayRunner", "ReplayApprover"}, {"ReplayRunner", "LetterDiscarder"})
+APART = ({"RunOperator", "RunApprover"}, {"RunOperator", "DiscardOperator"})
 
 
 def attached(stack: Stack) -> dict[str, set[str]]:

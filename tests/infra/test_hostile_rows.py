@@ -104,9 +104,9 @@ WRITES: dict[str, tuple[str, ...]] = {
     "RuleEditor": (),
     "CircuitOperator": (),
     "EndpointEditor": (),
-    "ReplayRunner": ("*#runs", "*#run#*#plan"),
-    "ReplayApprover": ("*#run#*#approval",),
-    "LetterDiscarder": ("*#runs", "*#run#*#discard"),
+    "RunOperator": ("*#runs", "*#run#*#plan"),
+    "RunApprover": ("*#run#*#approval",),
+    "DiscardOperator": ("*#runs", "*#run#*#discard"),
 }
 
 WRITING = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem"}
@@ -462,7 +462,7 @@ def test_hostile_rows_of_a_role_change_nothing_for_letters_of_others(
     assert all_seen(world) == honest
 
 
-@pytest.mark.parametrize("role", ["theirs-consumer", "orders consumer", "ReplayRunner"])
+@pytest.mark.parametrize("role", ["theirs-consumer", "orders consumer", "RunOperator"])
 @pytest.mark.parametrize("names", [["stamp"], ["stamp", "words"]])
 def test_who_sent_a_letter_is_not_for_a_consumer_to_say(
     app: Synthesis, role: str, names: list[str]
@@ -584,9 +584,9 @@ OWN_WORK: dict[str, Callable[[World, Any], None]] = {
     "theirs probe": probe_moves_a_letter,
     "theirs watch": watch_writes_its_row,
     "check-rules": rules_are_checked,
-    "ReplayRunner": a_person_runs_a_replay,
-    "LetterDiscarder": a_person_throws_letters_away,
-    "ReplayApprover": a_person_approves,
+    "RunOperator": a_person_runs_a_replay,
+    "DiscardOperator": a_person_throws_letters_away,
+    "RunApprover": a_person_approves,
 }
 
 

@@ -134,7 +134,7 @@ START_RUN = {
 }
 STEER_RUN = {
     "DlqReader": FIND_RUN,
-    "ReplayRunner": {"table Letters": {"dynamodb:UpdateItem"}},
+    "RunOperator": {"table Letters": {"dynamodb:UpdateItem"}},
 }
 # Whether the execution of a run was lost.
 SEE_EXECUTIONS = {"replay machines": {"states:ListExecutions"}}
@@ -142,7 +142,7 @@ SEE_EXECUTIONS = {"replay machines": {"states:ListExecutions"}}
 # is its own to change.
 DECIDE_RUN = {
     "DlqReader": FIND_RUN,
-    "ReplayApprover": {
+    "RunApprover": {
         "table Letters": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "replay machines": {"states:SendTaskSuccess"},
     },
@@ -290,7 +290,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "redrivers": {"lambda:InvokeFunction"},
             "table Circuits": {"dynamodb:UpdateItem"},
         },
-        "ReplayRunner": {
+        "RunOperator": {
             **START_RUN,
             "table Letters": {*START_RUN["table Letters"], "dynamodb:UpdateItem"},
             "bucket letters/replay/*/*/edits/*": {"s3:PutObject"},
@@ -300,7 +300,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq discard": {
         "DlqReader": {**COUNT, **SEE_EXECUTIONS},
         "BodyReader": {**WAITING, **LOOK_INTO},
-        "LetterDiscarder": START_RUN,
+        "DiscardOperator": START_RUN,
     },
     # By the copies, of which the router is asked.
     "dlq restore": {
@@ -312,7 +312,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "routers": {"lambda:InvokeFunction"},
         },
         "BodyReader": {"bucket letters/replay/*/*/discarded/*": {"s3:GetObject"}},
-        "LetterDiscarder": START_RUN,
+        "DiscardOperator": START_RUN,
     },
     # It says how long copies hold what a run erases.
     "dlq forget": {
@@ -323,7 +323,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "table Letters/index/lanes": {"dynamodb:Query"},
         },
         **BODIES,
-        "LetterDiscarder": {
+        "DiscardOperator": {
             **START_RUN,
             "table Letters": {*START_RUN["table Letters"], "dynamodb:DescribeContinuousBackups"},
             "bucket letters": {"s3:GetBucketVersioning"},
@@ -480,12 +480,12 @@ PEOPLE: dict[str, dict[str, list[str]]] = {
     "CircuitOperator": {"table Audit": OWN_CHANGES},
     "EndpointEditor": {"table Audit": OWN_CHANGES},
     # Runs and their plans.
-    "ReplayRunner": {"table Audit": OWN_CHANGES, "table Letters": ["*#runs", "*#run#*#plan"]},
-    "ReplayApprover": {
+    "RunOperator": {"table Audit": OWN_CHANGES, "table Letters": ["*#runs", "*#run#*#plan"]},
+    "RunApprover": {
         "table Audit": OWN_CHANGES,
         "table Letters": ["*#run#*#approval"],
     },
-    "LetterDiscarder": {
+    "DiscardOperator": {
         "table Audit": OWN_CHANGES,
         "table Letters": ["*#runs", "*#run#*#discard"],
     },
@@ -776,14 +776,14 @@ def test_what_one_policy_is_for_no_other_one_allows() -> None:
     sole = {
         "sqs:ReceiveMessage": {"BodyReader"},
         "secretsmanager:GetSecretValue": {"EndpointEditor"},
-        "states:SendTaskSuccess": {"ReplayApprover"},
-        "states:StartExecution": {"ReplayRunner", "LetterDiscarder"},
+        "states:SendTaskSuccess": {"RunApprover"},
+        "states:StartExecution": {"RunOperator", "DiscardOperator"},
     }
     for action, policies_with_it in sole.items():
         assert {
             policy for policy in PEOPLE if action in set().union(*needed(policy).values())
         } == policies_with_it, action
-    for part, allowed in (("approval", "ReplayApprover"), ("discard", "LetterDiscarder")):
+    for part, allowed in (("approval", "RunApprover"), ("discard", "DiscardOperator")):
         partition = f"orders#run#0123456789abcdef#{part}"
         writers = {
             policy
@@ -1071,9 +1071,9 @@ def test_a_customers_key_may_be_used_through_the_services_that_hold_the_data(
         ("CircuitOperator", KEY_TO_WRITE, ["dynamodb", "sns"]),
         ("EndpointEditor", KEY_TO_WRITE, ["dynamodb", "secretsmanager"]),
         ("RuleEditor", KEY_TO_WRITE, ["dynamodb"]),
-        ("ReplayRunner", KEY_TO_WRITE, ["dynamodb", "s3"]),
-        ("ReplayApprover", KEY_TO_WRITE, ["dynamodb"]),
-        ("LetterDiscarder", KEY_TO_WRITE, ["dynamodb"]),
+        ("RunOperator", KEY_TO_WRITE, ["dynamodb", "s3"]),
+        ("RunApprover", KEY_TO_WRITE, ["dynamodb"]),
+        ("DiscardOperator", KEY_TO_WRITE, ["dynamodb"]),
     ],
 )
 def test_managed_policies_hold_what_a_customers_key_takes(

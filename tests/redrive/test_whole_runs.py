@@ -497,7 +497,7 @@ def test_a_dry_run_that_a_person_asked_for_names_each_letter_and_its_decision(
 ) -> None:
     dead(stage, 2)
     report = run(stage, dry_run=True, asked=True)
-    judged = report.to_json()["letters"]
+    judged = report.to_json()["messages"]
     assert len({letter["message_id"] for letter in judged}) == 2
     assert all(letter["action"] and letter["because"] for letter in judged)
     assert "letters" not in run(stage, dry_run=True).to_json()

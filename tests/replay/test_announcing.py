@@ -115,7 +115,7 @@ def test_the_watch_announces_what_a_person_has_changed_and_leaves_the_run_s_own_
     for _ in range(3):
         keeper.care()
     [(event_type, detail)] = runs.events.taken
-    assert event_type == EventType.REPLAY_STATE_CHANGED
+    assert event_type == EventType.RUN_STATE_CHANGED
     assert (detail["state"], detail["by"], detail["because"]) == ("HELD", "ada", "wait for the fix")
 
 
@@ -152,4 +152,4 @@ def test_an_announcement_says_what_is_known_of_the_run() -> None:
     }
     assert run_detail(run) == detail
     known = replace(run, told="HELD", letters=0)
-    assert run_detail(known) == {**detail, "before": "HELD", "letters": 0}
+    assert run_detail(known) == {**detail, "before": "HELD", "messages": 0}

@@ -20,9 +20,9 @@ def test_the_sum_of_a_finished_run_is_its_snapshot() -> None:
     assert (reconciled.counts, reconciled.unaccounted) == ({"RECOVERED": 4}, 0)
     stored = json.loads(bench.objects.get("report.json") or b"")
     assert stored == reconciled.report
-    assert (stored["letters"], stored["keys"]) == (4, [])
+    assert (stored["messages"], stored["keys"]) == (4, [])
     assert stored["causes"] == [
-        {"cause": "", "category": "", "letters": 4, "counts": {"RECOVERED": 4}}
+        {"cause": "", "category": "", "messages": 4, "counts": {"RECOVERED": 4}}
     ]
     assert sum(sum(minute.values()) for minute in stored["minutes"].values()) == 4
 
@@ -53,8 +53,8 @@ def test_what_most_letters_have_comes_first() -> None:
     bench.work(5)
     report = bench.reconcile().report
     in_order = [("often", 3), ("seen", 2), ("some", 2), ("rare", 1)]
-    assert [(row["cause"], row["letters"]) for row in report["causes"]] == in_order
-    assert [(row["tenant"], row["letters"]) for row in report["tenants"]] == in_order
+    assert [(row["cause"], row["messages"]) for row in report["causes"]] == in_order
+    assert [(row["tenant"], row["messages"]) for row in report["tenants"]] == in_order
 
 
 def test_the_keys_with_most_failures_come_first() -> None:
@@ -72,7 +72,7 @@ def test_the_keys_with_most_failures_come_first() -> None:
     bench.bring_back()
     bench.work(5)
     rows = bench.reconcile().report["keys"]
-    failed = [row["letters"] - row["counts"].get("RECOVERED", 0) for row in rows]
+    failed = [row["messages"] - row["counts"].get("RECOVERED", 0) for row in rows]
     assert failed == [3, 1, 1]
     assert rows[0]["key"] == key_hash("worst")
     assert [row["key"] for row in rows[1:]] == sorted(map(key_hash, ("bad", "alike")))

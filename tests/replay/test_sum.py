@@ -105,7 +105,7 @@ def test_a_report_says_which_run_it_is_of() -> None:
             "pipeline": "orders",
             "at": int(Clock()()),
             "state": "ABORTED",
-            "letters": 1,
+            "messages": 1,
             "manifest": "hash",
             "counts": {"RECOVERED": 1},
             "unaccounted": 0,
@@ -122,7 +122,7 @@ def test_a_report_has_the_twenty_keys_with_most_failures() -> None:
     ]
     keys = Rows(letters).sum().report["keys"]
     assert keys == [
-        {"key": f"{key:032x}", "letters": 24, "counts": {"PARKED": key, "RECOVERED": 24 - key}}
+        {"key": f"{key:032x}", "messages": 24, "counts": {"PARKED": key, "RECOVERED": 24 - key}}
         for key in range(23, 3, -1)
     ]
 
@@ -139,7 +139,7 @@ def test_a_key_is_bad_by_letters_that_are_not_where_they_were_to_go(
 ) -> None:
     letters = [(named(1, f"{1:032x}"), outcome), (named(2), PARKED), (named(3), PARKED)]
     keys = Rows(letters).sum().report["keys"]
-    counts = {"key": f"{1:032x}", "letters": 1, "counts": {outcome.name: 1}}
+    counts = {"key": f"{1:032x}", "messages": 1, "counts": {outcome.name: 1}}
     assert keys == ([] if is_good else [counts])
 
 
@@ -152,7 +152,7 @@ def test_causes_and_tenants_behind_the_first_five_hundred_are_added_up() -> None
     letters.append((named(600, cause="f000", tenant="t000"), PARKED))
     report = Rows(letters).sum().report
     names = [f"{number:03}" for number in range(500)]
-    assert [(each["cause"], each["letters"]) for each in report["causes"]] == [
+    assert [(each["cause"], each["messages"]) for each in report["causes"]] == [
         ("(others)", 3),
         ("f000", 2),
         *((f"f{name}", 1) for name in names[1:]),

@@ -32,7 +32,7 @@ SETTINGS = WatchSettings(
     pipeline="orders", message_ttl=12.0 * DAY, parking=("default", "fraud"), dedicated=("slow",)
 )
 APPEARED, OVER = EventType.CAUSE_APPEARED, EventType.CAUSE_OVER
-PARKED, RECOVERED = EventType.LETTERS_PARKED, EventType.LETTERS_RECOVERED
+PARKED, RECOVERED = EventType.MESSAGES_PARKED, EventType.MESSAGES_RECOVERED
 
 
 @dataclass
@@ -139,7 +139,7 @@ def test_a_new_cause_is_announced_once_with_what_a_person_needs() -> None:
         "category": "transient",
         "error_type": "HTTPError",
         "http_status": 503,
-        "letters": 12,
+        "messages": 12,
         "is_at_least": False,
         "since": BEGIN - 30,
         "sample": "a-1",
@@ -157,7 +157,7 @@ def test_a_cause_is_over_when_no_letter_has_waited_for_it_for_five_minutes() -> 
     assert desk.of(OVER) == []
     desk.pass_minutes(1)
     assert desk.of(APPEARED, OVER) == [(APPEARED, "a"), (OVER, "a")]
-    assert desk.told[-1][1].detail["letters"] == 40
+    assert desk.told[-1][1].detail["messages"] == 40
     desk.failing["a"] = 1
     desk.pass_minutes(1)
     assert desk.of(APPEARED, OVER)[2:] == [(APPEARED, "a")]
@@ -263,7 +263,7 @@ def test_news_that_the_bus_did_not_take_are_told_when_it_does() -> None:
     assert desk.of(*EventType) == [
         (APPEARED, "a"),
         (PARKED, "fraud"),
-        (EventType.LETTERS_EXPIRE_SOON, "dlq"),
+        (EventType.MESSAGES_EXPIRE_SOON, "dlq"),
     ]
     desk.bus_is_up = False
     desk.failing.clear()
@@ -333,7 +333,7 @@ def test_parked_letters_are_a_digest_of_ten_minutes() -> None:
     for _ in range(30):
         desk.parked["default"] = desk.parked.get("default", 0) + 2
         desk.pass_minutes(1)
-    counts = [(news.detail["count"], news.detail["letters"]) for _, news in desk.told]
+    counts = [(news.detail["count"], news.detail["messages"]) for _, news in desk.told]
     assert counts == [(2, 2), (20, 22), (20, 42)]
 
 
@@ -384,13 +384,13 @@ def test_a_rescue_from_the_parking_queue_to_its_lane_makes_no_news() -> None:
     assert desk.told[-1][1].detail == {
         "queue": "default",
         "count": 2,
-        "letters": 12,
+        "messages": 12,
         "command": "dlq list --in parked --look --pipeline orders",
     }
 
 
 def test_a_source_is_announced_once_for_each_time_that_it_comes_near_its_expiry() -> None:
-    soon, letters_expire = SETTINGS.alarms.letter_expiry, EventType.LETTERS_EXPIRE_SOON
+    soon, letters_expire = SETTINGS.alarms.letter_expiry, EventType.MESSAGES_EXPIRE_SOON
     desk = Newsdesk(expiry={"dlq": soon + 1.0, "main": soon - 1.0})
     desk.pass_minutes(5)
     assert desk.of(letters_expire) == [(letters_expire, "main")]

@@ -102,7 +102,7 @@ SCHEMAS: Sequence[EventSchema] = (
         own=(
             *_CAUSE,
             _whole("http_status", "of the answer, if there was one", 503, is_optional=True),
-            _whole("letters", "messages that fail for it so far", 12),
+            _whole("messages", "messages that fail for it so far", 12),
             EventField(
                 name="is_at_least",
                 type=FieldType.YES_NO,
@@ -124,13 +124,13 @@ SCHEMAS: Sequence[EventSchema] = (
         sender="monitor",
         own=(
             *_CAUSE,
-            _whole("letters", "the most messages of it at one time", 420),
+            _whole("messages", "the most messages of it at one time", 420),
             _time("since", "when it was noticed", _AT - 3600),
             _command("dlq groups orders"),
         ),
     ),
     EventSchema(
-        type=EventType.LETTERS_RECOVERED,
+        type=EventType.MESSAGES_RECOVERED,
         when="Dead messages were processed by the consumer; at most every ten minutes.",
         sender="monitor",
         own=(
@@ -141,18 +141,18 @@ SCHEMAS: Sequence[EventSchema] = (
         ),
     ),
     EventSchema(
-        type=EventType.LETTERS_PARKED,
+        type=EventType.MESSAGES_PARKED,
         when="A parking queue has more messages than before; at most every ten minutes.",
         sender="monitor",
         own=(
             _text("queue", "id of the parking queue", "default"),
             _whole("count", "messages that came", 3),
-            _whole("letters", "messages that are parked there now", 5),
+            _whole("messages", "messages that are parked there now", 5),
             _command("dlq list --in parked --look --pipeline orders"),
         ),
     ),
     EventSchema(
-        type=EventType.LETTERS_EXPIRE_SOON,
+        type=EventType.MESSAGES_EXPIRE_SOON,
         when="A queue's oldest message is within `expiry_warning` of being dropped by SQS: once.",
         sender="monitor",
         own=(
@@ -163,7 +163,7 @@ SCHEMAS: Sequence[EventSchema] = (
                 meaning="until SQS drops the oldest message",
                 example=41_400,
             ),
-            _whole("letters", "messages in that queue", 20),
+            _whole("messages", "messages in that queue", 20),
             _command("dlq status orders"),
         ),
     ),
@@ -181,16 +181,16 @@ SCHEMAS: Sequence[EventSchema] = (
                 is_optional=True,
                 choices=("CLOSED", "OPEN", "HALF_OPEN"),
             ),
-            _whole("generation", "grows with each change of the circuit", 12),
+            _whole("change", "grows with each change of the circuit", 12),
             _whole("restart", "how often the outage's execution was started anew", 0),
-            _whole("trips", "openings in this outage", 1),
+            _whole("openings", "openings in this outage", 1),
             _time("opened_at", "when it opened", _AT - 2),
             _time("open_until", "when it is probed next", _AT + 28),
             _text("forced_by", "the person who holds it, if one does", "ada", is_optional=True),
         ),
     ),
     EventSchema(
-        type=EventType.REPLAY_STATE_CHANGED,
+        type=EventType.RUN_STATE_CHANGED,
         when="A run changes its state.",
         sender="replay, monitor",
         own=(
@@ -209,7 +209,7 @@ SCHEMAS: Sequence[EventSchema] = (
                 meaning="its messages by outcome, as last added up",
                 example={"OPEN": 80, "RECOVERED": 20},
             ),
-            _whole("letters", "its messages; absent before they are taken", 100, is_optional=True),
+            _whole("messages", "its messages; absent before they are taken", 100, is_optional=True),
             _text("because", "why it was held, aborted or broken; may be empty", ""),
             _text("by", "the person or the function that changed it", "ada"),
             _command("dlq show r-7c1e52a90b3d"),

@@ -349,7 +349,7 @@ class Report:
             "limited_rules": list(self.limited_rules),
             **({"costly_rules": dict(self.costly_rules)} if self.costly_rules else {}),
             **({"bad_rows": list(self.bad_rows)} if self.bad_rows else {}),
-            **({"letters": list(self.letters)} if self.letters else {}),
+            **({"messages": list(self.letters)} if self.letters else {}),
             **({} if self.dominant is None else {"dominant_failure": asdict(self.dominant)}),
         }
 

@@ -556,7 +556,7 @@ class RunAnnouncer:
         """Announce the run's state, unless it was announced before."""
         if run.told == run.state:
             return
-        if self.put(EventType.REPLAY_STATE_CHANGED, run_detail(run)) is not None:
+        if self.put(EventType.RUN_STATE_CHANGED, run_detail(run)) is not None:
             self.count_metric(Count.EVENT_REFUSED, 1)
             return
         try:
@@ -578,7 +578,7 @@ def run_detail(run: ReplayRun) -> dict[str, Any]:
         "state": str(run.state),
         **({"before": run.told} if run.told else {}),
         "counts": {name: int(count) for name, count in run.counts.items()},
-        **({} if run.letters is None else {"letters": run.letters}),
+        **({} if run.letters is None else {"messages": run.letters}),
         "because": run.because,
         "by": run.by,
         "command": f"dlq show {run.id}",

@@ -237,7 +237,7 @@ def _report(setup: ReconcileSetup, sums: _Sums, letters: int, unaccounted: int) 
         "pipeline": setup.run.pipeline,
         "at": int(setup.clock()),
         "state": str(setup.run.state),
-        "letters": letters,
+        "messages": letters,
         "manifest": setup.run.manifest,
         "counts": _counts(sums.total),
         "unaccounted": unaccounted,
@@ -246,17 +246,17 @@ def _report(setup: ReconcileSetup, sums: _Sums, letters: int, unaccounted: int) 
             {
                 "cause": cause,
                 "category": sums.categories.get(cause, ""),
-                "letters": counts.total(),
+                "messages": counts.total(),
                 "counts": _counts(counts),
             }
             for cause, counts in _largest(sums.causes)
         ],
         "tenants": [
-            {"tenant": tenant, "letters": counts.total(), "counts": _counts(counts)}
+            {"tenant": tenant, "messages": counts.total(), "counts": _counts(counts)}
             for tenant, counts in _largest(sums.tenants)
         ],
         "keys": [
-            {"key": key, "letters": counts.total(), "counts": _counts(counts)}
+            {"key": key, "messages": counts.total(), "counts": _counts(counts)}
             for _, key, counts in sorted(sums.worst, key=lambda entry: (-entry[0], entry[1]))
         ],
     }

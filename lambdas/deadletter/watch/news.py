@@ -170,10 +170,10 @@ def told(row: NewsRow, news: News, now: float) -> NewsRow:
         case EventType.CAUSE_OVER:
             left = {each: cause for each, cause in row.causes.items() if each != about}
             return replace(row, causes=left)
-        case EventType.LETTERS_RECOVERED:
+        case EventType.MESSAGES_RECOVERED:
             return replace(row, recovered_until=float(news.detail["until"]))
-        case EventType.LETTERS_PARKED:
-            letters = int(news.detail["letters"])
+        case EventType.MESSAGES_PARKED:
+            letters = int(news.detail["messages"])
             parked = ParkedRow(letters=letters, last=letters, told_at=now)
             return replace(row, parked={**row.parked, about: parked})
         case _:
@@ -237,7 +237,7 @@ def _cause_news(
             detail = {
                 **facts,
                 **status,
-                "letters": seen.letters,
+                "messages": seen.letters,
                 "is_at_least": seen.is_at_least,
                 "since": seen.since,
                 "sample": seen.sample,
@@ -245,7 +245,7 @@ def _cause_news(
             }
             yield News(EventType.CAUSE_APPEARED, fingerprint, detail)
         elif seen is None and cause.is_told and _is_over(cause, look, now):
-            detail = {**facts, "letters": cause.letters, "since": cause.noticed_at, **command}
+            detail = {**facts, "messages": cause.letters, "since": cause.noticed_at, **command}
             yield News(EventType.CAUSE_OVER, fingerprint, detail)
 
 
@@ -269,7 +269,7 @@ def _recovered_news(look: NewsLook, settings: WatchSettings) -> Iterator[News]:
             "until": letters.until,
             "command": f"dlq status {settings.pipeline}",
         }
-        yield News(EventType.LETTERS_RECOVERED, "", detail)
+        yield News(EventType.MESSAGES_RECOVERED, "", detail)
 
 
 def _parked(row: WatchRow, settings: WatchSettings, now: float) -> dict[str, ParkedRow]:
@@ -304,10 +304,10 @@ def _parked_news(row: NewsRow, settings: WatchSettings, now: float) -> Iterator[
             detail = {
                 "queue": id_,
                 "count": count,
-                "letters": parked.last,
+                "messages": parked.last,
                 "command": f"dlq list --in parked --look --pipeline {settings.pipeline}",
             }
-            yield News(EventType.LETTERS_PARKED, id_, detail)
+            yield News(EventType.MESSAGES_PARKED, id_, detail)
 
 
 def _expiring(row: NewsRow, look: NewsLook, settings: WatchSettings) -> dict[str, float]:
@@ -327,10 +327,10 @@ def _expiry_news(
             detail = {
                 "source": source,
                 "seconds": round(seconds),
-                "letters": row.queues[source].letters,
+                "messages": row.queues[source].letters,
                 "command": f"dlq status {settings.pipeline}",
             }
-            yield News(EventType.LETTERS_EXPIRE_SOON, source, detail)
+            yield News(EventType.MESSAGES_EXPIRE_SOON, source, detail)
 
 
 PAGE = 25

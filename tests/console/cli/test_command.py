@@ -167,7 +167,7 @@ def test_a_refusal_names_the_policies_of_the_app_that_the_command_takes(
     assert (
         "dlq retry takes the app's managed policies deadletter-DlqReader-… and "
         "deadletter-BodyReader-… and deadletter-CircuitOperator-… and "
-        "deadletter-ReplayRunner-…" in done.stderr
+        "deadletter-RunOperator-…" in done.stderr
     )
 
 

@@ -44,9 +44,9 @@ OUTCOMES = [
 ]
 
 KEPT = {
-    "run": RUN, "letters": 4, "counts": {"PARKED": 1, "RECOVERED": 3}, "unaccounted": 0,
+    "run": RUN, "messages": 4, "counts": {"PARKED": 1, "RECOVERED": 3}, "unaccounted": 0,
     "returned": 2,
-    "causes": [{"cause": "<script>", "category": "schema", "letters": 4,
+    "causes": [{"cause": "<script>", "category": "schema", "messages": 4,
                 "counts": {"RECOVERED": 3, "PARKED": 1}}],
     "keys": [], "minutes": {"60": {"RECOVERED": 2}, "120": {"RECOVERED": 1, "PARKED": 1}},
 }  # fmt: skip

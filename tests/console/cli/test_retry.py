@@ -321,7 +321,7 @@ def test_the_automatic_retry_is_run_now(cloud: Any, functions: Any, dlq: Any, wo
 def test_a_dry_run_of_it_says_what_it_would_decide(cloud: Any, functions: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     letter = {"message_id": "m-1", "action": "PARK", "reason": "POISON", "because": "it fails"}
-    functions.report = {**REPORT, "letters": [letter]}
+    functions.report = {**REPORT, "messages": [letter]}
     text = said(dlq, "--auto")
     assert "m-1 PARK POISON: it fails" in text
     assert [event["dry_run"] for _, event in functions.invoked] == [True]
