@@ -189,7 +189,7 @@ def _consumer(settings: PipelineDeployment, typed: Typed) -> Iterator[tuple[str,
             f" {consumer.batch_size} = {longest:g} seconds",
         )
     if consumer.is_webhook and not settings.consumer_library:
-        yield ("consumer_library", "true, because the webhook writes the ledger")
+        yield ("consumer_library", "true, because the webhook writes failure records")
     if settings.ordering_key is not None and not settings.consumer_library:
         yield ("consumer_library", "true, because without it no order of ordering_key is kept")
 

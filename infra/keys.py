@@ -23,8 +23,8 @@ def check_keys(app: AppDeployment, settings: PipelineDeployment) -> None:
         return
     for key, arn in values_of(settings, ValueKind.KEY_ARN):
         allowed = (
-            "nothing while the app has no kms_key_arn, under which the waiting room and the"
-            " parking lot keep what comes out of this queue"
+            "nothing while the app has no kms_key_arn, under which what comes out of this"
+            " queue is kept while it waits or is parked"
         )
         named = "the key of the queue" if is_token(arn) else arn
         raise Refused(f"Pipeline {settings.name}: {value_refused(key, named, allowed)}.")

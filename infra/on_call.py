@@ -35,8 +35,8 @@ ATTACH: Mapping[str, str] = {
     "DlqReader": "Attach it to the role of people on call: it sees all but messages themselves.",
     "BodyReader": "Attach it beside DlqReader, for people who may read messages.",
     "RuleEditor": "Attach it beside DlqReader, for people who edit rules.",
-    "CircuitOperator": "Attach it beside DlqReader, for people who act in an outage: circuits, the"
-    " redriver, waiting messages, mutes.",
+    "CircuitOperator": "Attach it beside DlqReader, for people who act in an outage: circuits,"
+    " runs of the automatic retry, waiting messages, mutes.",
     "EndpointEditor": "Attach it beside DlqReader, for people who keep webhook endpoints.",
     "RunOperator": "Attach it beside DlqReader and BodyReader, for people who send messages"
     " again and edit them.",

@@ -284,7 +284,7 @@ class Queues(Construct):
         acknowledge(
             queue,
             "Serverless::Serverless-SQSRedrivePolicy",
-            because="it is the DLQ; the redriver empties it",
+            because="it is the DLQ; the automatic retry empties it",
         )
         return queue
 

@@ -266,7 +266,7 @@ class AppDeployment:
     # CloudWatch's limit for a whole description is 1024 characters.
     runbook: Annotated[str, Setting(most=500)] = "docs/runbook.md"
     """Address that alarm descriptions name."""
-    owner: Annotated[Line, Setting(first=True)] = "nobody is named: set `owner`"
+    owner: Annotated[Line, Setting(first=True)] = "no owner is named: set `owner`"
     """Who is called: a team, a channel or a rota, named in alarm descriptions."""
     dashboard: Annotated[bool, Setting()] = True
     """Whether CloudWatch dashboards are made; beyond the three that an account has free, each

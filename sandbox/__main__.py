@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="break things in it, and account for every event")
-    shown = commands.add_parser("replay", help="replay dead messages, and account for each")
+    shown = commands.add_parser("replay", help="send dead messages again, and account for each")
     shown.add_argument("--letters", type=int, default=2_000, help="messages in the DLQ")
     up = commands.add_parser("up", help="start, deploy, and stay until Ctrl-C")
     up.add_argument(
@@ -169,7 +169,7 @@ def up_until_interrupted(
             made = samples(letters, causes, random) if letters else []
             for done in fill(sandbox, name, filled, made, time.time()):
                 tell(f"{done} of {letters} messages are in the DLQ of {filled}")
-            tell("the watch looks for the first time")
+            tell("the monitor looks for the first time")
             watch_once(sandbox)
             tell("")
             seconds = time.monotonic() - began

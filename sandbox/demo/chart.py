@@ -32,7 +32,7 @@ PLACES: Mapping[str, str] = {
     "delivered": "delivered",
     "main": "main queue",
     "dlq": "DLQ",
-    "waiting_room": "waiting room",
+    "waiting_room": "waiting",
     "parking_lot": "parked",
 }
 """The lines: a place as samples call it, and its name."""

@@ -156,8 +156,8 @@ def places(look: Look) -> Mapping[str, int]:
     return {
         "main queue": look.main,
         "DLQ": look.dlq,
-        "waiting room": len(look.seated),
-        "parking lot": look.parked,
+        "waiting": len(look.seated),
+        "parked": look.parked,
     }
 
 
@@ -224,8 +224,12 @@ def account(outcome: Reconciliation) -> Table:
         ("sent", outcome.sent, ""),
         ("delivered", outcome.delivered, "an endpoint took it"),
         ("  of them healed", outcome.healed, "failed first, taken after a re-drive"),
-        ("  of them recovered", outcome.recovered, "failed first, by the app's own ledger"),
-        ("  of them held", outcome.held, "waited in the waiting room meanwhile"),
+        (
+            "  of them recovered",
+            outcome.recovered,
+            "failed first, by its failure record",
+        ),
+        ("  of them held", outcome.held, "waited outside SQS meanwhile"),
         *(
             (f"parked as {reason}", number, PARKED_BECAUSE.get(reason, ""))
             for reason, number in outcome.parked_by_reason.items()

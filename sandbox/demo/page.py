@@ -21,7 +21,7 @@ _ZERO = {
     "strangers": "bodies that were never sent",
     "altered": "attributes changed",
     "astray": "another end than planned",
-    "unrecorded": "healed, unknown to the ledger",
+    "unrecorded": "healed, without a failure record",
 }
 
 

@@ -83,7 +83,7 @@ class Reconciliation:
             "lost": len(self.lost),
             "changed on the way": self.strangers + len(self.altered),
             "another end than planned": len(self.astray),
-            "healed, unknown to the ledger": len(self.unrecorded),
+            "healed, without a failure record": len(self.unrecorded),
         }
 
     @property

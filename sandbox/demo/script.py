@@ -88,7 +88,7 @@ def steps(
         ScriptStep(
             only_waiting,
             mend,
-            f"all others have settled; {named(RECOVERING)}'s wait, the snapshot with its megabyte"
+            f"all others have settled; {named(RECOVERING)}'s wait, the one of a megabyte"
             " in S3; now the endpoint is up again",
         ),
         ScriptStep(

@@ -131,7 +131,7 @@ class ReplayScript:
         for number in range(self._sizes.kills):
             self._until_taken(run, total * (number + 1) // 8)
             killed = pipeline.kill_workers()
-            self._tell(f"{killed} processes of the function replay are killed")
+            self._tell(f"{killed} processes of the run's function are killed")
         self._until_taken(run, total // 2)
         self._endpoint.broken = True
         self._tell("the endpoint fails: it answers 503")
@@ -148,7 +148,7 @@ class ReplayScript:
         run = self._plan_and_start(pipeline, "--approve")
         self._until_state(run, "WAITING_APPROVAL", pipeline)
         pipeline.dlq("run", "approve", run, "--reason", WHY, "--yes")
-        self._tell("a person approves its snapshot")
+        self._tell("a person approves its messages")
         self._until_ended(pipeline, run)
 
     def _release(self) -> None:

@@ -36,7 +36,9 @@ OLD = {
 """What is said, and the old words for it."""
 
 MEANT = re.compile(
-    r"dead.letters?|letters, digits|letters table|redriver function|deadletter", re.I
+    r"dead.letters?|letters, digits|with a letter|random letters|letters table|use ledger"
+    r"|redriver function|replay (?:function|starts)|replay\.schema|deadletter",
+    re.I,
 )
 """Where one of the words is meant as everybody means it."""
 
@@ -67,7 +69,16 @@ def sentences_of(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-@pytest.mark.parametrize("folder", ["console", "lambdas/deadletter/signals"])
+FOLDERS = ["console", "infra", "lambdas/deadletter/signals", "sandbox"]
+
+OF_THE_CODE = {"architecture.md", "performance.md", "proof.md"}
+"""Pages about the code: a letter there is what the code calls one."""
+
+NAME_ALONE = re.compile(r"\|[ :]*(?:redriver|replay(?:, monitor)?|letters) \||letters, \"into")
+"""A function's name in a cell of its own, and a column of the scenarios."""
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_a_sentence_has_no_old_word(folder: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {word} in {text!r}"
@@ -76,6 +87,15 @@ def test_a_sentence_has_no_old_word(folder: str) -> None:
         for number, text in sentences_of(path)
         for word in hits(text)
     ]
+    assert found == []
+
+
+def test_a_page_has_no_old_word() -> None:
+    found = []
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        text = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)|<!--.*?-->", "", page.read_text(), flags=re.S)
+        if page.name not in OF_THE_CODE:
+            found += [f"{page.name}: {word}" for word in hits(NAME_ALONE.sub("", text))]
     assert found == []
 
 

@@ -73,7 +73,7 @@ PIPELINE: list[Mistake] = [
     ({"main_queue": {"arn": ORDERS_MAIN, "retention": 60}}, "main_queue.retention is 60; allowed: nothing beside arn: your queue is not changed."),
     ({"main_queue": {"retention": "14d"}}, 'main_queue.retention is "14d"; allowed: less than that of the DLQ, 14d.'),
     ({"main_queue": {"kms_key_arn": KEY}}, f'main_queue.kms_key_arn is "{KEY}"; allowed: nothing without arn: a queue that is made has the app\'s kms_key_arn.'),
-    ({"dlq": {"arn": ORDERS_DLQ, "kms_key_arn": KEY}}, f'dlq.kms_key_arn is "{KEY}"; allowed: nothing while the app has no kms_key_arn, under which the waiting room and the parking lot keep what comes out of this queue.'),
+    ({"dlq": {"arn": ORDERS_DLQ, "kms_key_arn": KEY}}, f'dlq.kms_key_arn is "{KEY}"; allowed: nothing while the app has no kms_key_arn, under which what comes out of this queue is kept while it waits or is parked.'),
     ({"dedicated": {"dlq": True}}, 'dedicated is {"dlq": true}; allowed: ids other than dlq, which is the DLQ itself.'),
     ({"parking": {"BORING": "default"}}, 'parking has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT, POISON, CRASH, RETRIES_EXHAUSTED, KEY_CONFLICT, RUN_FAILED, RUN_ABORTED, transient, schema, business, integration.'),
     ({"parking": {"POISON": "Later"}}, f'parking.POISON is "Later"; allowed: {WORDS.format(16)}.'),
@@ -87,7 +87,7 @@ PIPELINE: list[Mistake] = [
     ({"consumer": {"function_arn": THEIRS, "timeout": "16m"}}, 'consumer.timeout is "16m"; allowed: at most 15m, as Lambda allows.'),
     ({"consumer": {"kind": "none", "max_concurrency": 5}}, "consumer.max_concurrency is 5; allowed: nothing while consumer.kind is none."),
     ({"consumer": {"kind": "webhook", "timeout": 30, "request_timeout": 3}}, "consumer.request_timeout is 3; allowed: less than the timeout shared by a batch, 30 / 10 = 3 seconds."),
-    ({"consumer_library": False}, "consumer_library is false; allowed: true, because the webhook writes the ledger."),
+    ({"consumer_library": False}, "consumer_library is false; allowed: true, because the webhook writes failure records."),
     # What has to agree.
     ({"circuit": {"cooldown": "5m"}}, 'circuit.cooldown is "5m"; allowed: at most 1m.'),
     ({"circuit": {"health_url": "http://api.example/"}}, 'circuit.health_url is "http://api.example/"; allowed: an https URL on port 443, without query, such as https://api.example/health.'),

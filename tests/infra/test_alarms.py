@@ -157,7 +157,7 @@ def test_a_description_says_symptom_cause_first_command_runbook_and_owner(
         name = alarm["Properties"]["AlarmName"].removeprefix(prefix)
         # Two alarms on the age of letters share a section.
         assert said[3] == ("dlqage" if name == "MessageAge" else name.lower())
-        assert said[4] == "nobody is named: set `owner`"
+        assert said[4] == "no owner is named: set `owner`"
         assert said[1] in known
         assert len(description) <= 1024
 

@@ -115,8 +115,8 @@ def test_the_key_of_a_queue_needs_a_key_of_the_app_in_its_region() -> None:
         read({"pipelines": [theirs]})
     assert str(refused.value) == (
         f'Pipeline orders: dlq.kms_key_arn is "{KEY}"; allowed: nothing while the app has no'
-        " kms_key_arn, under which the waiting room and the parking lot keep what comes out of"
-        " this queue."
+        " kms_key_arn, under which what comes out of this queue is kept while it waits or is"
+        " parked."
     )
     # Another account may lend its key; another region can't.
     lent = KEY.replace("111122223333", "444455556666")

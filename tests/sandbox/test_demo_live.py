@@ -57,8 +57,8 @@ def test_the_figures_show_every_place_every_decision_and_every_answer():
     for name, number in (
         ("queue", "47"),
         ("DLQ", "31"),
-        ("room", "3"),
-        ("lot", "12"),
+        ("waiting", "3"),
+        ("parked", "12"),
         ("PARK:MALFORMED", "12"),
         ("REDRIVE", "64"),
         ("200:", "1"),
@@ -112,7 +112,7 @@ def test_a_log_gets_plain_lines_and_figures_only_now_and_then():
     lines = printed(where).splitlines()
     assert lines[0] == "   0.0 s  rule typed"
     assert len(lines) == 3
-    assert "13 of 331 settled; main queue 47, DLQ 31, waiting room 3, parking lot 12" in lines[1]
+    assert "13 of 331 settled; main queue 47, DLQ 31, waiting 3, parked 12" in lines[1]
     assert "\x1b" not in printed(where)
 
 

@@ -74,7 +74,7 @@ def test_an_alarm_is_told_beside_the_verdict_which_is_the_account() -> None:
 def test_every_figure_of_the_account_stands_there() -> None:
     rows = rows_of(page(report()))
     assert rows["sent"][0] == "331"
-    assert rows["through the waiting room"][0] == "100"
+    assert rows["waited outside SQS"][0] == "100"
     assert rows["parked as QUARANTINED"][0] == "40"
     assert rows["lost"][0] == "0"
     assert rows["duplicates"][0] == "0"
@@ -172,7 +172,7 @@ def test_each_line_of_the_chart_has_its_name_beside_it(changes: dict[str, object
     html = page(report(**changes))
     place = r"(?:left|right):[\d.]+%;top:[\d.]+%"
     names = re.findall(rf'<span style="{place}"><i class="p-\w+"></i>([\w ]+)</span>', html)
-    assert sorted(names) == ["DLQ", "delivered", "main queue", "parked", "waiting room"]
+    assert sorted(names) == ["DLQ", "delivered", "main queue", "parked", "waiting"]
 
 
 def test_each_tenant_has_a_lane_with_its_circuit() -> None:

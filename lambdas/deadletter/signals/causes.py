@@ -104,7 +104,7 @@ CAUSES: Mapping[CauseKey, FailureCause] = {
         shows="**schema**, `business`: `ValidationError`",
         means="the message is wrong, or the consumer misreads it; it is parked",
         repair=TypedLine.MESSAGE,
-        then="; tell the producer. Is its group marked HELD, [sudden](#a-sudden-cause)?",
+        then="; tell the producer. Is its group marked HELD, [dominant](#a-dominant-cause)?",
         until="it is sent right; `dlq retry --in parked -p P -f reason=PERMANENT` takes back what"
         " can be read now; the others: `dlq discard --pipeline P -f cause=CAUSE --reason"
         ' "sent again"`',
