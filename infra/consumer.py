@@ -52,7 +52,7 @@ class DispatcherFunction(Construct):
         super().__init__(scope, construct_id)
         webhook, permissions = settings.consumer, Permissions()
         queues.grant_consume(permissions)
-        grant_library(permissions, app, settings.name, storage=storage, queues=queues)
+        grant_library(permissions, app, settings, storage=storage, queues=queues)
         storage.grant_deliver(permissions)
         grant_read_secrets(permissions, app)
         services = ("sqs", "dynamodb", "secretsmanager")

@@ -68,7 +68,7 @@ def consumer_permissions(
     permissions = Permissions()
     grant_find_pipeline(permissions, app, settings.name)
     queues.grant_consume(permissions)
-    grant_library(permissions, app, settings.name, storage=storage, queues=queues)
+    grant_library(permissions, app, settings, storage=storage, queues=queues)
     grant_key(permissions, app, services=("sqs", "dynamodb"), writes=True)
     return permissions
 
@@ -76,13 +76,14 @@ def consumer_permissions(
 def grant_library(
     permissions: Permissions,
     app: AppDeployment,
-    pipeline: str,
+    settings: PipelineDeployment,
     *,
     storage: Storage,
     queues: Queues,
 ) -> None:
     """Use the rows and queues of one pipeline as the consumer library does."""
-    storage.grant_record_failures(permissions, pipeline)
-    storage.grant_circuits(permissions, pipeline, writes=True)
+    ordered = settings.ordering_key is not None
+    storage.grant_record_failures(permissions, settings.name, ordered=ordered)
+    storage.grant_circuits(permissions, settings.name, writes=True)
     queues.grant_park(permissions)
-    grant_start_outages(permissions, app, pipeline)
+    grant_start_outages(permissions, app, settings.name)

@@ -43,7 +43,8 @@ class RouterFunction(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         permissions = Permissions()
-        storage.grant_judge_letters(permissions, settings.name)
+        ordered = settings.ordering_key is not None
+        storage.grant_judge_letters(permissions, settings.name, ordered=ordered)
         storage.grant_rules(permissions, settings.name)
         storage.grant_circuits(permissions, settings.name)
         grant_key(permissions, app, services=("dynamodb",), writes=False)

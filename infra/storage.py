@@ -180,9 +180,11 @@ class Storage(Construct):
             because="one object an edit, in the folder of its run: only the pattern can be named",
         )
 
-    def grant_record_failures(self, permissions: Permissions, pipeline: str) -> None:
-        """Write the ledger, the claims and the lines of ordering keys of one pipeline, as the
-        consumer library does.
+    def grant_record_failures(
+        self, permissions: Permissions, pipeline: str, *, ordered: bool
+    ) -> None:
+        """Write the ledger and the claims of one pipeline, as the consumer library does, and, where
+        an ordering key is set, the lines of its keys.
 
         Nothing else in the table: no journal, no waiting room, no lease.
         """
@@ -194,23 +196,28 @@ class Storage(Construct):
         permissions.allow("Failures", ["dynamodb:UpdateItem"], table, written)
         written = rows([claims], WRITTEN_ATTRIBUTES[Partition.CLAIM])
         permissions.allow("Claims", ["dynamodb:UpdateItem"], table, written)
+        if not ordered:
+            return
         lines = Partition.LINE.of(pipeline, ANY)
         reads = ["dynamodb:Query", "dynamodb:DeleteItem"]
         permissions.allow("Lines", reads, table, partitions(lines))
         written = rows([lines], WRITTEN_ATTRIBUTES[Partition.LINE])
         permissions.allow("Waiting", ["dynamodb:UpdateItem"], table, written)
 
-    def grant_judge_letters(self, permissions: Permissions, pipeline: str) -> None:
-        """Read what the router judges a pipeline's letters by: ledger, claims, lines of ordering
-        keys, matches and replay runs.
+    def grant_judge_letters(
+        self, permissions: Permissions, pipeline: str, *, ordered: bool
+    ) -> None:
+        """Read what the router judges a pipeline's letters by: ledger, matches, replay runs and,
+        where an ordering key is set, the lines of its keys and the claims of those in them.
         """
+        claims = [Partition.CLAIM.of(pipeline, ANY)] if ordered else []
         permissions.allow(
             "Letters",
             ["dynamodb:BatchGetItem"],
             [self.letters.table_arn],
             partitions(
                 Partition.LEDGER.of(pipeline, ANY),
-                Partition.CLAIM.of(pipeline, ANY),
+                *claims,
                 Partition.MATCHES.of(pipeline),
                 Partition.RUNS.of(pipeline),
                 Partition.RUN.of(pipeline, ANY),
@@ -218,8 +225,9 @@ class Storage(Construct):
                 book_partition(EVERY_PIPELINE),
             ),
         )
-        lines = partitions(Partition.LINE.of(pipeline, ANY))
-        permissions.allow("Lines", ["dynamodb:Query"], [self.letters.table_arn], lines)
+        if ordered:
+            lines = partitions(Partition.LINE.of(pipeline, ANY))
+            permissions.allow("Lines", ["dynamodb:Query"], [self.letters.table_arn], lines)
 
     def grant_read_ledger(self, permissions: Permissions, pipeline: str) -> None:
         """Read the ledger of one pipeline."""

@@ -43,7 +43,9 @@ THEIRS = {
         "function_arn": ARN.format("lambda", "function:their-consumer"),
         "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
     },
+    "consumer_library": True,
     "circuit": {"health_url": "https://api.example/health"},
+    "ordering_key": "body.customer",
 }
 HASTY = {
     "name": "hasty",

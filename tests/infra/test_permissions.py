@@ -1002,7 +1002,7 @@ def test_without_a_consumer_function_no_role_may_change_a_mapping_or_invoke_a_co
     assert set(probe) == {"Circuits", "Events", "Logs", "Traces"}
 
 
-@pytest.mark.parametrize(("pipeline", "counts"), [("orders", False), ("theirs", True)])
+@pytest.mark.parametrize(("pipeline", "counts"), [("theirs", False), ("watched", True)])
 def test_a_redriver_may_open_a_circuit_only_where_no_consumer_reports_failures(
     app: Synthesis, pipeline: str, counts: bool
 ) -> None:

@@ -31,8 +31,6 @@ BY_LAMBDA = ("logs:", "xray:")
 _MAPPING = "the event source mapping does it, in the function's name"
 _LOT = "the settings may send any reason of the consumer to any parking queue"
 
-_ORDER = "where the messages of a pipeline have an ordering key"
-
 UNSEEN: Mapping[Permission, str] = {
     ("consumer", "queue main", "sqs:ReceiveMessage"): _MAPPING,
     ("consumer", "queue main", "sqs:DeleteMessage"): _MAPPING,
@@ -42,12 +40,6 @@ UNSEEN: Mapping[Permission, str] = {
     ("check-rules", "parameters pipelines/*", "ssm:GetParametersByPath"): "IAM may ask for either",
     ("check-rules", "queue of failures", "sqs:SendMessage"): _MAPPING,
     ("check-rules", "*", "dynamodb:ListStreams"): _MAPPING,
-    ("consumer", "table Letters", "orders#line#*"): _ORDER,
-    ("consumer", "table Letters", "dynamodb:Query"): _ORDER,
-    ("consumer", "table Letters", "dynamodb:DeleteItem"): _ORDER,
-    ("route", "table Letters", "orders#line#*"): _ORDER,
-    ("route", "table Letters", "orders#done#*"): _ORDER,
-    ("route", "table Letters", "dynamodb:Query"): _ORDER,
     **{
         ("check-rules", f"stream of {table}", f"dynamodb:{action}"): _MAPPING
         for table in ("Rules", "Endpoints")
