@@ -11,6 +11,8 @@ READY := build/.ready
 SCAN := build/scan-venv/bin
 # What writes mutants: only `make mutation` needs it, so `make setup` stays quick.
 MUTATION := build/mutation-venv
+# What makes a site of the pages.
+SITE := build/site-venv
 # As new as the last clean scan of all that the scanners read: folders too, for a file that is gone.
 SCANNED := build/.scanned
 READ_BY_SCANNERS = cdk.json tools/__init__.py \
@@ -29,7 +31,7 @@ SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEA
 # Notes what a part of the day takes; `make times` shows it.
 TIMED = $(BIN)/python -m tests.times run $@
 
-.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit times face e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws lock docs clean
+.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit times face e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws lock docs site clean
 
 # What people type most comes first; the other targets say what they do behind one hash.
 help: # Say what there is
@@ -101,7 +103,7 @@ $(SCANNED): $(READY) $(READ_BY_SCANNERS)
 
 audit: $(READY) # Known holes in the pinned packages (needs the network)
 	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt \
-		tools/scan/requirements.txt lab/mutation/requirements.txt; do \
+		tools/scan/requirements.txt tools/site/requirements.txt lab/mutation/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
 	npm audit
 
@@ -172,6 +174,16 @@ docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m tools.features_page
 	$(BIN)/python -m tools.runbook
 
+site: $(SITE)/.ready # The pages as a site, in build/site; a broken link ends it
+	$(SITE)/bin/sphinx-build --quiet --fail-on-warning --builder html --conf-dir docs . build/site
+	cp docs/*.png build/site/docs/
+	cp build/site/README.html build/site/index.html
+
+$(SITE)/.ready: tools/site/requirements.txt
+	@test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --require-hashes -r tools/site/requirements.txt
+	@touch $@
+
 PIP_COMPILE := pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 	--no-emit-trusted-host --no-emit-find-links
 
@@ -181,6 +193,7 @@ lock: # Resolve the pinned packages anew (needs pip-tools)
 	$(PIP_COMPILE) --allow-unsafe -c requirements.txt -o sandbox/requirements.txt sandbox/requirements.in
 	$(PIP_COMPILE) -o tools/node/requirements.txt tools/node/requirements.in
 	$(PIP_COMPILE) --allow-unsafe -o tools/scan/requirements.txt tools/scan/requirements.in
+	$(PIP_COMPILE) --allow-unsafe -o tools/site/requirements.txt tools/site/requirements.in
 	$(PIP_COMPILE) --allow-unsafe -o lab/mutation/requirements.txt lab/mutation/requirements.in
 	npm install --package-lock-only
 

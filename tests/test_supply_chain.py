@@ -19,6 +19,7 @@ LOCKS = (
     "lambdas/requirements.txt",
     "tools/node/requirements.txt",
     "tools/scan/requirements.txt",
+    "tools/site/requirements.txt",
     "lab/mutation/requirements.txt",
 )
 
@@ -79,7 +80,8 @@ MORE = {
         "attest": {"id-token": "write", "attestations": "write"},
         "attach": {"contents": "write"},
         "publish": {"id-token": "write"},
-    }
+    },
+    "site.yml": {"publish": {"id-token": "write", "pages": "write"}},
 }
 
 

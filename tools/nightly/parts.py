@@ -138,9 +138,10 @@ def parts(first: int) -> Parts:
         "contract": [
             nightly_tests("tests/aws", marked=""),
             nightly_tests("tests/statemachines", marked=""),
-            # The oldest boto3, and what is installed from a clone: needs the network.
+            # The oldest boto3, what is installed from a clone, and the site: needs the network.
             nightly_tests(
-                "tests/test_install.py", "tests/test_packaging.py", marked="long or nightly"
+                *("tests/test_install.py", "tests/test_packaging.py", "tests/docs/test_site.py"),
+                marked="long or nightly",
             ),
         ],
         "policies": [
