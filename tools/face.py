@@ -10,8 +10,9 @@ import ast
 import io
 import sys
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import typer
 
 from console.cli import main as command_line
 from console.cli.command import OF_PIPELINES
+from deadletter.signals.figures import Figure
+from infra.reference import APP, PIPELINE
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,38 +38,36 @@ class Budget:
     """One figure: what it counts, how much there is now, its ceiling, and the goal."""
 
     says: str
-    now: int
+    count: Callable[[], int]
     most: int
     goal: int
 
 
+PRODUCT = ("lambdas", "infra", "console", "sandbox", "tools")
+
+
 def budgets() -> list[Budget]:
-    """All figures, of the working tree."""
-    commands = list(leaves(typer.main.get_command(command_line.app)))
-    slots = sum(
-        param.name not in SHARED and param.param_type_name == "option"
-        for command in commands
-        for param in command.params
-    )
-    web = ROOT / "console" / "web"
-    console = [path for path in (ROOT / "console").rglob("*.py") if web not in path.parents]
-    tests = tests_of("console") - tests_of("console/web")
-    pages = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "adr"]
+    """All figures, of the working tree; each is counted when it is asked for."""
     return [
-        Budget("commands", len(commands), 34, 34),
+        Budget("commands", lambda: len(commands()), 34, 34),
         Budget("option slots", slots, 121, 125),
         # With what the page shares, and the client that reads tables for less CPU.
-        Budget("console, code lines", code_lines_of(console), 18_401, 10_000),
-        Budget("console, modules", len(console), 101, 75),
-        Budget("console, code lines of tests", tests, 10_542, 6_500),
+        Budget("console, code lines", lambda: code_lines_of(console()), 18_401, 10_000),
+        Budget("console, modules", lambda: len(console()), 101, 75),
+        Budget(
+            "console, code lines of tests",
+            lambda: code_lines_of_tests("console") - code_lines_of_tests("console/web"),
+            10_542,
+            6_500,
+        ),
         # The report of a run and the demo's page are drawn by it, too.
-        Budget("page, code lines", code_lines_of(web.rglob("*.py")), 640, 700),
+        Budget("page, code lines", lambda: code_lines_of(WEB.rglob("*.py")), 640, 700),
         *(
-            Budget(f"page, lines of {kind}", lines_of(web.rglob(f"*.{kind}")), most, goal)
+            Budget(f"page, lines of {kind}", partial(lines_of_web, kind), most, goal)
             for kind, most, goal in (("html", 690, 900), ("css", 212, 300), ("js", 38, 80))
         ),
         *(
-            Budget(f"code lines of {name}", code_lines_of(files_of(name)), most, goal)
+            Budget(f"code lines of {name}", partial(code_lines_of_package, name), most, goal)
             for name, most, goal in (
                 ("aws", 7_163, 4_700),
                 ("aws/wiring", 1_490, 550),
@@ -78,15 +79,55 @@ def budgets() -> list[Budget]:
                 ("watch", 1_962, 1_380),
             )
         ),
-        Budget("words of docs, apart from decisions", words_of(pages), 55_000, 55_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_832, 45_000),
+        Budget("code lines of the lab", partial(code_lines_in, "lab"), 4_808, 2_500),
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 117_399, 50_000),
+        Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 598, 340),
+        Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
+        Budget("figures", lambda: len(Figure), 36, 36),
+        Budget("words of docs, apart from decisions", words_of_docs, 55_000, 55_000),
     ]
 
 
-def files_of(package: str) -> list[Path]:
-    """The modules of a package of the library; of `aws` without its wiring."""
+WEB = ROOT / "console" / "web"
+
+
+def commands() -> list[Any]:
+    """The commands of `dlq`."""
+    return list(leaves(typer.main.get_command(command_line.app)))
+
+
+def slots() -> int:
+    """The options that a person may give, one for each command that has it."""
+    return sum(
+        param.name not in SHARED and param.param_type_name == "option"
+        for command in commands()
+        for param in command.params
+    )
+
+
+def modules(*folders: str) -> list[Path]:
+    """The Python files of these folders, apart from the lab's own tests."""
+    tests = ROOT / "lab" / "tests"
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return [path for path in found if tests not in path.parents]
+
+
+def code_lines_in(*folders: str) -> int:
+    """Code lines of these folders."""
+    return code_lines_of(modules(*folders))
+
+
+def console() -> list[Path]:
+    """The modules of the command line."""
+    return [path for path in modules("console") if WEB not in path.parents]
+
+
+def code_lines_of_package(package: str) -> int:
+    """Code lines of a package of the library; of `aws` without its wiring."""
     folder = ROOT / "lambdas" / "deadletter" / package
     wiring = folder / "wiring"
-    return [path for path in folder.rglob("*.py") if wiring not in path.parents]
+    return code_lines_of(path for path in folder.rglob("*.py") if wiring not in path.parents)
 
 
 def leaves(command: Any) -> Iterator[Any]:
@@ -101,20 +142,26 @@ def leaves(command: Any) -> Iterator[Any]:
             yield from leaves(below)
 
 
-def tests_of(folder: str) -> int:
+def code_lines_of_tests(folder: str) -> int:
     """Code lines of a folder of tests."""
     return code_lines_of((ROOT / "tests" / folder).rglob("*.py"))
 
 
-def lines_of(paths: Iterable[Path]) -> int:
-    """Lines of these files that are not blank."""
-    return sum(bool(line.strip()) for path in paths for line in path.read_text().splitlines())
+def lines_of_web(kind: str) -> int:
+    """Lines of the page's files of one kind that are not blank."""
+    lines = (line for path in WEB.rglob(f"*.{kind}") for line in path.read_text().splitlines())
+    return sum(bool(line.strip()) for line in lines)
 
 
 def code_lines_of(paths: Iterable[Path]) -> int:
     """Code lines of these files."""
-    texts = [path.read_text() for path in paths]
-    return sum(code_lines(ast.parse(text), text) for text in texts)
+    return sum(map(_code_lines_in, paths))
+
+
+@cache
+def _code_lines_in(path: Path) -> int:
+    text = path.read_text()
+    return code_lines(ast.parse(text), text)
 
 
 def code_lines(tree: ast.Module, text: str) -> int:
@@ -132,18 +179,21 @@ def code_lines(tree: ast.Module, text: str) -> int:
     return len(lines)
 
 
-def words_of(pages: Iterable[Path]) -> int:
-    """Words of pages, blocks of code included."""
+def words_of_docs() -> int:
+    """Words of the pages, blocks of code included."""
+    pages = (path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "adr")
     return sum(len(path.read_text().split()) for path in pages)
 
 
 def main() -> int:
     """Print the figures; the exit status is 1 if one is over its ceiling."""
-    rows = budgets()
-    for row in rows:
-        verdict = "" if row.now <= row.most else "  OVER ITS CEILING"
-        print(f"{row.says:<38} {row.now:>7,}  at most {row.most:>7,}, goal {row.goal:>7,}{verdict}")
-    return int(any(row.now > row.most for row in rows))
+    over = 0
+    for row in budgets():
+        now = row.count()
+        over += now > row.most
+        verdict = "  OVER ITS CEILING" if now > row.most else ""
+        print(f"{row.says:<38} {now:>7,}  at most {row.most:>7,}, goal {row.goal:>7,}{verdict}")
+    return int(over > 0)
 
 
 if __name__ == "__main__":
