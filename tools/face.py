@@ -79,10 +79,10 @@ def budgets() -> list[Budget]:
                 ("watch", 1_962, 1_380),
             )
         ),
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_832, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_810, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 4_808, 2_500),
         Budget("code lines of tests", partial(code_lines_in, "tests"), 117_399, 50_000),
-        Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 598, 340),
+        Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 592, 340),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
         Budget("figures", lambda: len(Figure), 36, 36),
         Budget("words of docs, apart from decisions", words_of_docs, 55_000, 55_000),

@@ -2,14 +2,12 @@
 
 - run: from an empty sandbox to the account of every event
 - settings: the pipeline that is deployed, compressed in time
-- pace: how patient to be on this machine
 - events: what is sent, and the end that each should come to
 - receiver: the three endpoints that it is posted to
 - pipeline: the deployed app, as its producer and its on-call engineer reach it
 - look: one look at everything that goes on
 - script: what happens meanwhile, and what it waits for
-- watch: look after look, until nothing is on its way
-- play: the mail, the script and the watch together
+- play: the mail and the script, look after look, until nothing is on its way
 - reconcile: what became of every event
 - live: what the person at the terminal sees
 - letter: one letter's life

@@ -1,7 +1,7 @@
 """The mail goes out, the story is played, and every end is looked at."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from deadletter.failure.failure import Failure
@@ -11,9 +11,8 @@ from sandbox.demo.look import Look, look
 from sandbox.demo.pipeline import DemoPipeline
 from sandbox.demo.receiver import Receiver, Visit
 from sandbox.demo.reconcile import DeliveredEvent, FoundLetters
-from sandbox.demo.script import register, steps, type_rule
-from sandbox.demo.watch import watch
-from sandbox.progress import STANDSTILL_SECONDS
+from sandbox.demo.script import ScriptStep, register, steps, type_rule
+from sandbox.progress import STANDSTILL_SECONDS, Progress
 
 LOOK_EVERY_SECONDS = 0.5
 
@@ -135,3 +134,53 @@ def deliveries(
 
 def _digest(origin: str, origins: Mapping[str, Event]) -> str:
     return origins[origin].digest if origin in origins else origin
+
+
+# The schedule starts a run a minute; an impatient engineer starts the next one soon
+# after the last has ended, or should have (its timeout is 55 seconds).
+RUN_EVERY_SECONDS = 3.0
+RUN_LASTS_SECONDS = 60.0
+
+# Two looks in a row: what moves between two places during a look may not be seen in it.
+EMPTY_LOOKS = 2
+
+
+def watch(
+    look: Callable[[], Look],
+    script: Sequence[ScriptStep],
+    *,
+    start_run: Callable[[], None],
+    tell: Callable[[str], None],
+    standstill: float = STANDSTILL_SECONDS,
+) -> Iterator[Look]:
+    """Yield look after look; do each step when its moment comes, start a run now and then.
+
+    The steps are done in their order, whatever is seen sooner. It ends when nothing is on its way.
+    It also ends when nothing has moved for *standstill* seconds; what is on its way then is
+    reported as waiting. It never pauses: the caller does, between looks.
+    """
+    progress = Progress()
+    waiting = list(script)
+    started_at: float | None = None
+    reports_when_ended = 0
+    empty = 0
+    while empty < EMPTY_LOOKS:
+        seen = look()
+        if started_at is None:
+            started_at = seen.at
+        yield seen
+        progress.read(seen.marks, seen.at)
+        if progress.is_over(standstill):
+            return
+        while waiting and waiting[0].when(seen):
+            step = waiting.pop(0)
+            step.act()
+            tell(step.says)
+        run_has_ended = len(seen.reports) >= reports_when_ended
+        nothing_left = run_has_ended and not seen.on_its_way
+        empty = empty + 1 if nothing_left else 0
+        soonest = started_at + (RUN_EVERY_SECONDS if run_has_ended else RUN_LASTS_SECONDS)
+        if seen.at >= soonest and not nothing_left:
+            start_run()
+            started_at = seen.at
+            reports_when_ended = len(seen.reports) + 1

@@ -12,7 +12,7 @@ from deadletter.rules.json_schema import JsonSchema, unpacked
 from infra.context import read
 from infra.environment import pipeline
 from infra.refusal import Refused
-from infra.replay_schema import LARGEST, packed
+from infra.router import LARGEST, packed
 from infra.settings import PipelineDeployment
 from tests.infra.conftest import typed
 from tests.rules.test_json_schema import CASES

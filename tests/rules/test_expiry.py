@@ -8,8 +8,7 @@ import pytest
 
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
-from deadletter.rules.document import Document, DocumentBuilder
-from deadletter.rules.expiry import moment
+from deadletter.rules.document import Document, DocumentBuilder, moment
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from tests.each_row import each_row

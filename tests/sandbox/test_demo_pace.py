@@ -5,7 +5,7 @@ import json
 import pytest
 
 from infra.context import read
-from sandbox.demo.pace import REFERENCE_SECONDS, SLOW, measure, scale
+from sandbox.demo.run import REFERENCE_SECONDS, SLOW, measure, scale
 from sandbox.demo.settings import pipeline
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,6 @@ from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import PatternRefused, compile_pattern
 from deadletter.rules.reach import is_broad, reach_of
 from deadletter.rules.typed import meant, nearest, notes_of_pattern, notes_of_value, several
-from deadletter.rules.version import version_of
 from deadletter.settings.pipeline import Pipeline
 
 DEFAULT_PRIORITY = 100
@@ -519,3 +519,18 @@ def _is_without_zone(value: object) -> bool:
     """Whether a valid time was typed as ISO 8601 without a zone."""
     is_text = isinstance(value, str) and not _is_number(value)
     return is_text and datetime.fromisoformat(str(value).strip()).tzinfo is None
+
+
+# Hexadecimal digits: two versions of one rule are the same by chance in one of 10^14 edits.
+_DIGITS = 12
+
+
+def version_of(what: Mapping[str, Any]) -> str:
+    """The digest of what a rule does and to which letters.
+
+    `what` are the columns that decide this, and no others: a rule that is disabled, extended or
+    given another reason is the same rule. Columns without a value count as missing.
+    """
+    given = {name: value for name, value in what.items() if value is not None}
+    text = json.dumps(given, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
