@@ -31,7 +31,7 @@ def test_the_page_of_a_demo_is_readable_and_asks_nobody(
     require_readable(sight, file, width)
     texts = {text["text"] for text in sight.texts}
     assert {"331", "279", "98", "100", "52", "0", "the outage"} <= texts
-    assert {"delivered", "main queue", "DLQ", "waiting room", "parked"} <= texts
+    assert {"delivered", "main queue", "DLQ", "waiting", "parked"} <= texts
     # The outage; each tenant's lane, and in birch's the circuit while it was open and half open.
     assert [chart["drawn"] for chart in sight.charts] == [1, 1, 3, 1]
     is_dark = sum(map(int, sight.colour.strip("rgb()").split(","))) < 3 * 128
