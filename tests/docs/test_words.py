@@ -99,6 +99,16 @@ def test_a_page_has_no_old_word() -> None:
     assert found == []
 
 
+def test_a_template_of_a_page_has_no_old_word() -> None:
+    # Between tags, and in quotation marks within the template's own code.
+    shown = re.compile(r'>([^<{]+)<|"([^"\n<>{}]* [^"\n<>{}]*)"')
+    templates = sorted((ROOT / "console" / "web" / "templates").glob("*.html"))
+    texts = [(path.name, "".join(found)) for path in templates
+             for found in shown.findall(path.read_text())]  # fmt: skip
+    assert len(texts) > 100
+    assert [(name, text) for name, text in texts if hits(text)] == []
+
+
 def keys() -> Iterator[tuple[str, str]]:
     """The keys of all answers, each with what it means."""
     for definition in commands_page.answers()["$defs"].values():
