@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.circuit.state import State
 from deadletter.contract import circuit_lane
 from deadletter.replay.run import ReplayRun, RunState
@@ -23,10 +22,6 @@ from tests.console.web.conftest import Browser
 Opened = Callable[..., Browser]
 
 SENT = {"RETRY", "EDIT", "DISCARD"}
-
-
-def ledger(cloud: Cloud) -> DynamoDBLedger:
-    return DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
 
 
 def in_its_queue(cloud: Cloud) -> None:
@@ -46,12 +41,12 @@ def waits_for_its_time(cloud: Cloud) -> None:
 
 def parked_by_the_retry(cloud: Cloud) -> None:
     in_its_queue(cloud)
-    ledger(cloud).note_parked(ORIGIN, time.time() - 60, "QUARANTINED", "stop-acme")
+    cloud.ledger().note_parked(ORIGIN, time.time() - 60, "QUARANTINED", "stop-acme")
 
 
 def parked_by_the_consumer(cloud: Cloud) -> None:
     in_its_queue(cloud)
-    ledger(cloud).parked(ORIGIN, 0, time.time() - 60, "PERMANENT")
+    cloud.ledger().parked(ORIGIN, 0, time.time() - 60, "PERMANENT")
 
 
 def processed(cloud: Cloud) -> None:
@@ -65,7 +60,7 @@ def processed_at_once(cloud: Cloud) -> None:
 
 def gone(cloud: Cloud) -> None:
     in_its_queue(cloud)
-    ledger(cloud).leave_index(ORIGIN)
+    cloud.ledger().leave_index(ORIGIN)
 
 
 def discarded(cloud: Cloud) -> None:
@@ -111,6 +106,8 @@ ENDS: list[tuple[Callable[[Cloud], None], str, str, str, set[str]]] = [
     (of_a_run(ReplayOutcome.DUPLICATE), "PROCESSED", "as a duplicate. Run 0123456789abcdef",
      "nothing: it is processed", set()),
     (of_a_run(ReplayOutcome.PARKED), "PARKED", "parked by the consumer. Run 0123456789abcdef",
+     "nothing by itself", SENT),
+    (of_a_run(ReplayOutcome.QUARANTINED), "PARKED", "parked by the run. Run 0123456789abcdef",
      "nothing by itself", SENT),
     (of_a_run(ReplayOutcome.LEFT), "PARKED", "left over when the run ended. Run 0123456789abcdef",
      "nothing by itself", SENT),
