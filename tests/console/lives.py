@@ -9,15 +9,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, cast
 
-from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients
-from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
 from deadletter.failure.about_letter import about_letter
-from deadletter.failure.causes import FailedTry, Second
 from deadletter.failure.failure import Category
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
@@ -138,11 +135,7 @@ def _has_failed(cloud: Cloud, pipeline: Pipeline, id_: str, letter: Letter, life
             "fingerprint": f"print-{attempt}", **facts, "category": Category(facts["category"]),
         })  # fmt: skip
     if life.get("sudden"):
-        store = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: "token")
-        store.count([Second(int(now) - 1_800, 100)], int(now) - 1_800)
-        tries = [FailedTry(life["failures"][0]["fingerprint"], "ValidationError", letter)
-                 for letter in range(25)]  # fmt: skip
-        store.count([Second(int(now), 25, tuple(tries))], int(now))
+        cloud.sudden(life["failures"][0]["fingerprint"])
 
 
 def _has_rules(cloud: Cloud, pipeline: Pipeline, life: Life) -> None:
@@ -151,8 +144,7 @@ def _has_rules(cloud: Cloud, pipeline: Pipeline, life: Life) -> None:
         cloud.rule(**{**row, "pattern": json.dumps(row["pattern"])} if "pattern" in row else row)
     if "matched" in life:
         keys = [rule.counts_key for rule in read_rules(rows, pipeline).rules.values()]
-        ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
-        ledger.count_matches(dict.fromkeys(keys, life["matched"]))
+        cloud.ledger().count_matches(dict.fromkeys(keys, life["matched"]))
 
 
 def next_run(cloud: Cloud, life: Life, home: str = "dlq") -> None:
