@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from console.cli.exit import Exit
-from console.operations import aws, endpoint_check, item, pager
-from deadletter.aws.causes import DynamoDBCauses
-from deadletter.failure.causes import FailedTry, Second
+from console.operations import endpoint_check, item, pager
 from deadletter.replay.run import RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.webhook.http import NoAnswer
@@ -27,8 +25,9 @@ from tests.console.cli import (
     test_replay_runs,
     test_retry,
 )
-from tests.console.conftest import REGION
+from tests.console.conftest import REGION, connecting
 from tests.infra.test_permissions import COMMANDS
+from tests.tables import create_keyed_table
 from tools import commands_page
 
 CAUSE = "0123456789abcdef"
@@ -231,12 +230,8 @@ def stage(
     cloud.park("orders", "PERMANENT", origin="d")
     test_discard.discarded(cloud, OVER, "thrown-away")
     cloud.waiting("orders", "due", 1, due=4e9)
-    causes = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: str(time.time_ns()))
-    now = int(time.time())
-    causes.count([Second(now - 1_800, 100)], now - 1_800)
-    tries = tuple(FailedTry(CAUSE, "ValidationError", letter) for letter in range(25))
-    causes.count([Second(now, 25, tries)], now)
-    assert dlq("circuit", "open", *SAID, "--expires", "1h", "--yes").exit_code == Exit.DONE
+    cloud.sudden(CAUSE)
+    dlq("circuit open", *SAID, "--expires", "1h", "--yes", ends=Exit.DONE)
     cloud.rule("on", tenantId="a", action="HOLD")
     rules = tmp_path / "rules.json"
     rule = {"pipeline": "orders", "tenantId": "c", "action": "QUARANTINE"}
@@ -263,19 +258,8 @@ def _edited(cloud: Any) -> None:
 
 
 def _endpoints(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = json.loads(cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"])
-    added = {"endpoints_table": "endpoints", "alarm_topic": subscribed_topic()}
-    cloud.parameter("/deadletter/app", json.dumps({**shared, **added}))
-    keys = ("tenant", "endpoint")
-    cloud.dynamodb.create_table(
-        TableName="endpoints",
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
-        KeySchema=[
-            {"AttributeName": key, "KeyType": kind}
-            for key, kind in zip(keys, ("HASH", "RANGE"), strict=True)
-        ],
-    )
+    cloud.redeploy("app", endpoints_table="endpoints", alarm_topic=subscribed_topic())
+    create_keyed_table(cloud.dynamodb, "endpoints", ("tenant", "endpoint"))
     row = {"tenant": "acme", "endpoint": "default", "url": URL, "secrets": [SECRET]}
     cloud.put("endpoints", item.stored({**row, "enabled": True}))
     secrets = boto3.client("secretsmanager", REGION)
@@ -323,19 +307,6 @@ class Refuses:
 
 def refusing(monkeypatch: pytest.MonkeyPatch, allowed: int = 0) -> None:
     connecting(monkeypatch, dynamodb=lambda client: Refuses(client, allowed))
-
-
-def connecting(monkeypatch: pytest.MonkeyPatch, **replaced: Callable[[Any], Any]) -> None:
-    """From now on these clients are others."""
-    real = aws.connect
-
-    def connect(profile: str | None, region: str | None) -> aws.Aws:
-        clients = real(profile, region)
-        for name, replace in replaced.items():
-            clients.__dict__[name] = replace(getattr(clients, name))
-        return clients
-
-    monkeypatch.setattr(aws, "connect", connect)
 
 
 @pytest.mark.parametrize("command", TYPED)

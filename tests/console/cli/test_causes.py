@@ -10,24 +10,15 @@ import pytest
 
 from console.cli.exit import Exit
 from deadletter.aws.causes import DynamoDBCauses
-from deadletter.failure.causes import FailedTry, Second
 
 CAUSE = "0123456789abcdef"
-
-
-def store(cloud: Any) -> DynamoDBCauses:
-    return DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: f"token {time.time_ns()}")
 
 
 @pytest.fixture
 def orders(cloud: Any) -> Any:
     """A deployed pipeline `orders` whose messages suddenly fail."""
     cloud.deploy("orders")
-    causes, now = store(cloud), int(time.time())
-    causes.count([Second(now - 1_800, 100)], now - 1_800)
-    letters = tuple(FailedTry(CAUSE, "ValidationError", letter) for letter in range(25))
-    _, begun = causes.count([Second(now, 25, letters)], now)
-    assert begun == (CAUSE,)
+    cloud.sudden(CAUSE)
     return cloud
 
 
@@ -37,9 +28,8 @@ RETRY = ("retry", "--in", "dlq", "-f", f"cause={CAUSE[:8]}", "--reason", "rolled
 def test_a_cause_that_is_retried_is_counted_anew(orders: Any, functions: Any, dlq: Any) -> None:
     orders.failed("orders", orders.letter("{}"), fingerprint=CAUSE)
     assert f"Cause {CAUSE} is counted anew" in dlq(*RETRY, "--dry-run").stdout
-    done = dlq(*RETRY, "--yes")
-    assert done.exit_code == Exit.DONE, done.output
-    causes, now = store(orders).read(), time.time()
+    dlq(*RETRY, "--yes", ends=Exit.DONE)
+    causes, now = DynamoDBCauses(orders.dynamodb, "circuits", "orders", str).read(), time.time()
     assert (causes.held(now), causes.counts) == ({}, {})
     assert "is MENDED" in dlq("groups").output
     assert "rolled back" in dlq("groups").output
@@ -49,34 +39,23 @@ def test_a_cause_is_shown_with_its_hold_its_messages_and_what_people_did(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
     orders.failed("orders", orders.letter("{}"), fingerprint=CAUSE)
-    [held] = json.loads(dlq("show", f"cause:{CAUSE[:8]}", "--json").stdout)["causes"]
+    [held] = json.loads(dlq(f"show cause:{CAUSE[:8]} --json").stdout)["causes"]
     assert (held["pipeline"], held["cause"]) == ("orders", CAUSE)
     assert (held["state"]["state"], held["group"]["messages"]) == ("HELD", 1)
     assert held["changes"] == []
-    page = dlq("show", f"cause:{CAUSE}").stdout
+    page = dlq(f"show cause:{CAUSE}").stdout
     assert "Cause 01234567 (ValidationError) is HELD for " in page
     assert "No change of it is on record." in page
     dlq(*RETRY, "--yes")
-    [mended] = json.loads(dlq("show", f"cause:{CAUSE}", "--json").stdout)["causes"]
+    [mended] = json.loads(dlq(f"show cause:{CAUSE} --json").stdout)["causes"]
     assert (mended["state"]["state"], mended["state"]["reason"]) == ("MENDED", "rolled back")
     [change] = mended["changes"]
     assert (change["command"], change["why"]) == ("retry", "rolled back")
-    assert "retry: cause 0123456789abcdef of orders" in dlq("show", f"cause:{CAUSE}").stdout
+    assert "retry: cause 0123456789abcdef of orders" in dlq(f"show cause:{CAUSE}").stdout
 
 
 def test_an_unknown_cause_is_refused(orders: Any, dlq: Any) -> None:
-    done = dlq("show", "cause:beef")
-    assert done.exit_code == Exit.ABSENT
-    assert "No cause 'beef' fails messages" in done.stderr
-
-
-def test_the_status_says_that_a_cause_dominates(orders: Any, dlq: Any) -> None:
-    status = json.loads(dlq("status", "--json").stdout)
-    (item,) = [item for item in status["attention"] if item["kind"] == "cause-dominates"]
-    assert item["says"].startswith(
-        f"a cause of failure, {CAUSE} (ValidationError), suddenly fails most messages"
-    )
-    assert item["type"] == "dlq groups orders"
+    dlq("show cause:beef", ends=Exit.ABSENT, refuses="No cause 'beef' fails messages")
 
 
 def test_the_status_says_that_a_configuration_is_broken(cloud: Any, dlq: Any) -> None:
@@ -84,7 +63,7 @@ def test_the_status_says_that_a_configuration_is_broken(cloud: Any, dlq: Any) ->
     for key in ("orders#config", "dependency/payments#config"):
         item = {"pipeline": {"S": "orders"}, "circuit_key": {"S": key}, "state": {"S": "OPEN"}}
         cloud.put("circuits", {**item, "troubled": {"S": "orders"}})
-    status = json.loads(dlq("status", "--json").stdout)
+    status = json.loads(dlq("status --json").stdout)
     broken = [item for item in status["attention"] if item["kind"] == "configuration"]
     says = [item["says"] for item in broken]
     assert [text.split()[1] for text in says] == ["dependency/payments#config", "orders#config"]

@@ -22,8 +22,7 @@ TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:deadletter-alarms"
 def sns(cloud: Cloud) -> Iterator[Stubber]:
     """SNS that takes the calls of a test, in their order, and no other."""
     cloud.deploy("orders")
-    shared = json.loads(cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"])
-    cloud.parameter("/deadletter/app", json.dumps({**shared, "alarm_topic": TOPIC}))
+    cloud.redeploy("app", alarm_topic=TOPIC)
     with Stubber(aws.connect(None, REGION).sns) as stubber:
         yield stubber
         stubber.assert_no_pending_responses()
@@ -78,8 +77,7 @@ def test_a_page_that_says_that_it_is_a_test_goes_to_those_who_have_subscribed(
     subscribed(sns, 2)
     under(sns)
     publishes(sns)
-    done = dlq("doctor", "--send-page")
-    assert done.exit_code == Exit.DONE, done.output
+    done = dlq("doctor --send-page", ends=Exit.DONE)
     assert "a test page is on its way to 2 subscriptions." in done.stdout
     assert "SNS does not say whether it did" in done.stdout
     rows = cloud.dynamodb.scan(TableName="audit")["Items"]
@@ -94,8 +92,7 @@ def test_where_nobody_has_subscribed_nothing_is_published_and_the_exit_status_is
 ) -> None:
     subscribed(sns, 0, pending=1)
     under(sns)
-    done = dlq("doctor", "--send-page", "--json")
-    assert done.exit_code == Exit.ATTENTION
+    done = dlq("doctor --send-page --json", ends=Exit.ATTENTION)
     answer = json.loads(done.stdout)["page"]
     assert (answer["message_id"], answer["subscriptions"], answer["pending"]) == (None, 0, 1)
     nobody, waiting = answer["notes"]
@@ -111,8 +108,7 @@ def test_a_page_goes_out_although_sns_does_not_say_who_has_subscribed(
     sns.add_client_error("list_subscriptions_by_topic", "AuthorizationError", "not allowed", 403)
     under(sns)
     publishes(sns)
-    done = dlq("doctor", "--send-page")
-    assert done.exit_code == Exit.DONE, done.output
+    done = dlq("doctor --send-page", ends=Exit.DONE)
     assert "on its way to an unknown number of subscriptions" in done.stdout
     assert "How many have subscribed to the topic is not known" in done.stdout
 
@@ -142,8 +138,7 @@ def test_a_page_that_arrives_does_not_hide_that_alarms_reach_no_one(
     closed = key()
     under(sns, closed)
     publishes(sns)
-    done = dlq("doctor", "--send-page")
-    assert done.exit_code == Exit.ATTENTION
+    done = dlq("doctor --send-page", ends=Exit.ATTENTION)
     said = " ".join(done.stdout.split())
     assert "a test page is on its way to 2 subscriptions." in said
     assert "No alarm gets as far as the topic." in said
@@ -158,8 +153,7 @@ def test_alarms_arrive_under_a_key_that_cloudwatch_may_use_and_not_under_that_of
     subscribed(sns, 2)
     under(sns, key(STATEMENT) if arrive else "alias/aws/sns")
     publishes(sns)
-    done = dlq("doctor", "--send-page", "--json")
-    assert done.exit_code == (Exit.DONE if arrive else Exit.ATTENTION), done.output
+    done = dlq("doctor --send-page --json", ends=Exit.DONE if arrive else Exit.ATTENTION)
     assert json.loads(done.stdout)["page"]["alarms_arrive"] is arrive
 
 
@@ -167,8 +161,7 @@ def test_a_key_that_may_not_be_read_leaves_it_open_and_says_so(sns: Stubber, dlq
     subscribed(sns, 2)
     sns.add_client_error("get_topic_attributes", "AuthorizationError", "not allowed", 403)
     publishes(sns)
-    done = dlq("doctor", "--send-page", "--json")
-    assert done.exit_code == Exit.DONE
+    done = dlq("doctor --send-page --json", ends=Exit.DONE)
     answer = json.loads(done.stdout)["page"]
     assert answer["alarms_arrive"] is None
     assert "Whether alarms reach the topic is not known" in answer["notes"][0]

@@ -122,8 +122,7 @@ def test_what_could_not_be_read_is_named_and_not_drawn_as_none(
 
     cloud.deploy("orders")
     monkeypatch.setattr(operation, lost, refused)
-    result = dlq("status", "--flow", "--json")
-    assert result.exit_code == Exit.ATTENTION
+    result = dlq("status --flow --json", ends=Exit.ATTENTION)
     [says] = json.loads(result.stdout)["flow"]["unread"]
     assert "could not be read: AccessDenied" in says
-    assert "could not be read: AccessDenied" in dlq("status", "--flow").stdout
+    assert "could not be read: AccessDenied" in dlq("status --flow").stdout

@@ -24,13 +24,13 @@ def note(cloud: Cloud, judged: list[tuple[str, Decision]], source: str = "dlq") 
 
 
 def observed(dlq: Dlq) -> dict[str, Any]:
-    result = dlq("show", "orders", "--json")
+    result = dlq("show orders --json")
     answer: dict[str, Any] = json.loads(result.stdout)["pipeline"]["observed"]
     return answer
 
 
 def card(dlq: Dlq) -> Any:
-    answer = json.loads(dlq("status", "--json").stdout)
+    answer = json.loads(dlq("status --json").stdout)
     [found] = [each for each in answer["attention"] if each["kind"] == "observed"]
     return found
 
@@ -74,7 +74,7 @@ def test_status_has_a_card_with_the_counts_that_calls_no_person(cloud: Cloud, dl
         found["says"],
     )
     assert (found["type"], found["needs_person"]) == ("dlq show orders", False)
-    [pipeline] = json.loads(dlq("status", "--json").stdout)["pipelines"]
+    [pipeline] = json.loads(dlq("status --json").stdout)["pipelines"]
     assert pipeline["observed"]["would"] == {"REDRIVE": 2, "HOLD": 1, "PARK": 1}
 
 
@@ -92,7 +92,7 @@ def test_more_messages_than_are_kept_are_said_to_be_more(cloud: Cloud, dlq: Dlq)
 def test_where_nothing_was_observed_nothing_is_said(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", mode="observe")
     assert observed(dlq) is None
-    assert "would have been done" not in dlq("show", "orders").stdout
+    assert "would have been done" not in dlq("show orders").stdout
     assert "it would have" not in dlq("status").stdout
 
 
@@ -102,7 +102,7 @@ def test_a_person_reads_where_why_and_how_many(cloud: Cloud, dlq: Dlq) -> None:
     cloud.failed("orders", "d", fingerprint="f2", error_type="KeyError", message="no \x1b[2J")
     note(cloud, [("d", GIVEN_UP), ("e", Hold("circuit:k", 9e9, "it is open"))])
 
-    shown = dlq("show", "orders").stdout
+    shown = dlq("show orders").stdout
 
     for text in (
         "What would have been done with 2 messages since ",

@@ -229,7 +229,7 @@ def test_a_rule_is_tried_on_the_failure_records(orders: Any, dlq: Any) -> None:
     for page in (
         typed(dlq, f"test {OF_A}"),
         typed(dlq, f"add r {OF_A} --action HOLD --reason x --expires 1h --dry-run"),
-        dlq("show", "rule:row"),
+        dlq("show rule:row"),
     ):
         assert lacks(page.stdout, "atches 3 of 120 messages here now; 2 of 100 in 7 days") == []
 

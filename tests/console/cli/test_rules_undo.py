@@ -171,7 +171,7 @@ def test_a_rule_is_shown_with_what_it_matched_and_its_last_changes(orders: Any, 
     orders.rule("later", "*", tenantId="b", action="HOLD")
     orders.rule("aside", tenantId="a", action="QUARANTINE")
     orders.failed("orders", "m", AboutLetter({"tenantId": "A"}))
-    found = json.loads(dlq("show", "later", "--json").stdout)["rule"]
+    found = json.loads(dlq("show later --json").stdout)["rule"]
     [pipeline], [matches] = found["pipelines"], found["matches"]
     verdicts = {(rule["pipeline"], rule["status"]) for rule in pipeline["rules"]}
     assert verdicts == {("orders", "VALID"), ("*", "INVALID")}
@@ -186,5 +186,5 @@ def test_a_rule_is_shown_with_what_it_matched_and_its_last_changes(orders: Any, 
         "rules disable: rule later of orders",
         "enabled: none -> false",
     )
-    assert lacks(dlq("show", "rule:later", "--pipeline", "orders").stdout, *says) == []
-    assert dlq("show", "rule:nobody").exit_code == Exit.ABSENT
+    assert lacks(dlq("show rule:later --pipeline orders").stdout, *says) == []
+    assert dlq("show rule:nobody").exit_code == Exit.ABSENT

@@ -10,8 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from console.cli import progress
-from console.operations import aws, life_logs
-from tests.console.conftest import Cloud, Dlq, FakeLambda
+from console.operations import life_logs
+from tests.console.conftest import Cloud, Dlq, FakeLambda, connecting
 
 ORIGIN = "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
 
@@ -60,21 +60,14 @@ def refusal(code: str, operation: str) -> ClientError:
 @pytest.fixture
 def insights(functions: FakeLambda, monkeypatch: pytest.MonkeyPatch) -> FakeLogs:
     """Stands in for CloudWatch Logs; no time passes between two looks."""
-    fake, real = FakeLogs(), aws.connect
-
-    def connect(profile: str | None, region: str | None) -> aws.Aws:
-        clients = real(profile, region)
-        clients.__dict__["logs"] = fake
-        return clients
-
-    monkeypatch.setattr(aws, "connect", connect)
+    fake = FakeLogs()
+    connecting(monkeypatch, logs=lambda _: fake)
     monkeypatch.setattr(progress, "pause", lambda _: None)
     return fake
 
 
 def read(dlq: Dlq, *arguments: str, status: int = 0) -> dict[str, Any]:
-    result = dlq("show", ORIGIN, "--logs", *arguments, "--json")
-    assert result.exit_code == status, result.output
+    result = dlq(f"show {ORIGIN} --logs", *arguments, "--json", ends=status)
     answer: dict[str, Any] = json.loads(result.stdout)["message"]
     return answer
 
@@ -161,7 +154,7 @@ def test_ctrl_c_stops_the_queries(
     cloud.failed("orders", ORIGIN, request_id="req-1")
     monkeypatch.setattr(progress, "pause", interrupt)
 
-    assert dlq("show", ORIGIN, "--logs").exit_code == 130
+    assert dlq(f"show {ORIGIN} --logs").exit_code == 130
     assert insights.stopped == ["q0"]
 
 
@@ -185,10 +178,7 @@ def test_a_consumer_of_ours_logs_under_the_name_of_its_pipeline(
     cloud: Cloud, dlq: Dlq, insights: FakeLogs
 ) -> None:
     cloud.deploy("orders")
-    ours = json.loads(
-        cloud.ssm.get_parameter(Name="/deadletter/pipelines/orders")["Parameter"]["Value"]
-    )
-    cloud.parameter("/deadletter/pipelines/orders", json.dumps({**ours, "consumer_function": ""}))
+    cloud.redeploy(consumer_function="")
     cloud.failed("orders", ORIGIN, request_id="req-1")
     insights.group = "/aws/lambda/deadletter-orders-consumer"
 

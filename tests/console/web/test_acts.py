@@ -39,15 +39,15 @@ def test_an_act_is_planned_agreed_to_and_recorded_as_the_pages(
     text = html.unescape(plan.text)
     assert "Nothing was changed yet" in text
     assert "dlq circuit open -p orders --expires 2h" in text
-    assert json.loads(dlq("circuit", "list", "--json").stdout)["circuits"][0]["state"] == "CLOSED"
+    assert json.loads(dlq("circuit list --json").stdout)["circuits"][0]["state"] == "CLOSED"
 
     do = browser.planned("circuit-open", pipeline="orders", expires="2h")
     done = browser.post(do, reason="the bank is down")
 
     assert done.status == 200, done.text
-    [row] = json.loads(dlq("circuit", "list", "--json").stdout)["circuits"]
+    [row] = json.loads(dlq("circuit list --json").stdout)["circuits"]
     assert (row["state"], row["forced_reason"]) == ("OPEN", "the bank is down")
-    [change] = json.loads(dlq("audit", "--json").stdout)["changes"]
+    [change] = json.loads(dlq("audit --json").stdout)["changes"]
     assert (change["command"], change["via"], change["outcome"]) == (
         "circuit open", "dlq ui", "done",
     )  # fmt: skip
@@ -64,7 +64,7 @@ def test_without_a_reason_nothing_is_done_and_the_plan_stays(
     do = browser.planned("circuit-open", pipeline="orders", expires="2h")
     refused = browser.post(do, reason="  ")
     assert (refused.status, "needs a reason" in refused.text) == (400, True)
-    assert json.loads(dlq("audit", "--json").stdout)["changes"] == []
+    assert json.loads(dlq("audit --json").stdout)["changes"] == []
     assert browser.post(do, reason="now with one").status == 200
 
 
@@ -157,7 +157,7 @@ def test_an_edited_retry_leads_to_its_run_at_once_and_sends_what_was_edited(
     assert "Its messages are edited first. Nothing is sent before." in begun
     assert ">Resume<" not in begun
     # The run is on record, and nothing of the message was changed yet.
-    [row] = json.loads(dlq("audit", "--json").stdout)["changes"]
+    [row] = json.loads(dlq("audit --json").stdout)["changes"]
     assert (row["command"], row["via"], row["why"]) == ("retry", "dlq ui", "the price was wrong")
     assert retry.held is None
 
@@ -167,7 +167,7 @@ def test_an_edited_retry_leads_to_its_run_at_once_and_sends_what_was_edited(
     assert json.loads(retry.held.sent(0).body)["price"] == 13
     assert "edited first" not in after
     assert "CANARY" in after
-    commands = [row["command"] for row in json.loads(dlq("audit", "--json").stdout)["changes"]]
+    commands = [row["command"] for row in json.loads(dlq("audit --json").stdout)["changes"]]
     assert commands == ["run resume", "retry", "retry"]
 
 

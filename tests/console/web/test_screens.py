@@ -115,6 +115,6 @@ def test_what_the_page_reads_is_what_the_command_answers(
 ) -> None:
     browser = opened()
     answer = output.plain(Screens(browser.session, browser.guard, acts=False).read_now())
-    typed = json.loads(dlq("status", "--flow", "--json").stdout)
+    typed = json.loads(dlq("status --flow --json").stdout)
     assert answer["pipelines"] == typed["pipelines"]
     assert answer["flow"] == typed["flow"]

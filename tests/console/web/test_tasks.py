@@ -118,5 +118,5 @@ def test_a_task_of_the_runbook_is_three_clicks_and_a_row_of_the_audit(
     assert "\\n" not in said
     assert hand.clicks <= MOST, f"{command}: {hand.clicks} clicks"
     assert tab.errors == [], said
-    [change] = json.loads(dlq("audit", "--json").stdout)["changes"]
+    [change] = json.loads(dlq("audit --json").stdout)["changes"]
     assert (change["command"], change["via"], change["why"]) == (command, "dlq ui", hand.why), said
