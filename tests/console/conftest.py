@@ -351,13 +351,24 @@ class Cloud:
 
     def waiting(self, pipeline: str, lane: str, letters: int, due: float = 1.0) -> None:
         """Letters that the redriver put into a lane of the waiting room."""
-        room = self._room(pipeline)
-        taken = [
-            ReceivedLetter(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
-            for number in range(letters)
-        ]
-        admitted = [Order(letter, Hold(lane, due, "test"), Stamp("first-life")) for letter in taken]
-        assert len(room.admit(admitted)) == letters
+        for number in range(letters):
+            letter = Letter(f"{lane}-{number}", "{}")
+            self.admit(lane, letter, Stamp("first-life"), due=due, pipeline=pipeline)
+
+    def admit(
+        self,
+        lane: str,
+        letter: Letter,
+        stamp: Stamp,
+        *,
+        due: float = 1.0,
+        pipeline: str = "orders",
+        **hold: Any,
+    ) -> None:
+        """A letter that the redriver has put into a lane of the waiting room."""
+        held = Hold(lane, due, **{"because": "test", **hold})
+        order = Order(ReceivedLetter(letter, "", 0.0), held, stamp)
+        assert self._room(pipeline, self.s3).admit([order])
 
     def rescued(
         self,

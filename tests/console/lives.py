@@ -18,12 +18,9 @@ from deadletter.failure.about_letter import about_letter
 from deadletter.failure.failure import Category
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
-from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.order import Order
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from deadletter.routing.decision import Hold
 from deadletter.rules.document import DocumentBuilder
 from deadletter.rules.rulebook import read_rules
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
@@ -108,8 +105,7 @@ def play(cloud: Cloud, life: Life, home: str = "orders-dlq") -> str:
     if "lane" in life:
         due = now + 9_000 if life["lane"].startswith("circuit:") else now - 1
         held = Stamp(ORIGIN, first_sent=first_sent, decision="HOLD", **facts)
-        order = Order(ReceivedLetter(letter, "", 0.0), Hold(life["lane"], due, "waits"), held)
-        assert cloud._room("orders", cloud.s3).admit([order])
+        cloud.admit(life["lane"], letter, held, due=due, because="waits")
     id_ = ORIGIN
     if not facts:
         id_ = cloud.letter(body, home)

@@ -25,7 +25,7 @@ from tests.console.cli import (
     test_replay_runs,
     test_retry,
 )
-from tests.console.conftest import REGION, connecting
+from tests.console.conftest import REGION, connecting, routed
 from tests.infra.test_permissions import COMMANDS
 from tests.tables import create_keyed_table
 from tools import commands_page
@@ -219,9 +219,7 @@ def stage(
     cloud: Any, functions: Any, dlq: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Stage:
     settings = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
-    cloud.deploy("orders", settings=settings, context=["tenantId"])
-    functions.configure("orders", **settings)
-    functions.routes = True
+    routed(cloud, functions, settings, context=["tenantId"])
     functions.report = {"stopped": "the source is empty", "moved": 0, "ended_well": True}
     _endpoints(cloud, monkeypatch)
     _runs(cloud)

@@ -16,6 +16,7 @@ from botocore import exceptions
 from botocore.client import BaseClient
 
 from console.cli.exit import Exit, exit_status
+from console.cli.help import TOPICS
 from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
 from console.operations import app, aws, errors, queue
 from console.operations.errors import Cause, Problem
@@ -353,3 +354,23 @@ def test_the_option_for_pipelines_is_the_same_wherever_there_is_one() -> None:
         if "--pipeline" in option.opts
     }
     assert len(said) == 1
+
+
+def test_the_topics_are_listed(dlq: Any) -> None:
+    shown = dlq("help").stdout
+    assert all(topic in shown for topic in TOPICS)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_asks_aws_nothing(dlq: Any, topic: str) -> None:
+    done = dlq("help", topic, env={"AWS_REGION": ""}, ends=Exit.DONE)
+    assert done.stdout.startswith(TOPICS[topic][0])
+
+
+def test_the_exit_statuses_are_a_topic(dlq: Any) -> None:
+    rows = json.loads(dlq("help exit --json").stdout)["rows"]
+    assert [int(row[0]) for row in rows] == [int(status) for status in Exit]
+
+
+def test_an_unknown_topic_is_refused_with_the_known_ones(dlq: Any) -> None:
+    dlq("help me", ends=Exit.USAGE, refuses="it is words, exit, environment, json, policies")

@@ -16,14 +16,11 @@ from deadletter.failure.about_letter import hashed
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
-from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.order import Order
 from deadletter.replay.names import Name
 from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from deadletter.routing.decision import Hold
 from deadletter.rules.business_key import digest_of
 from tests.console.conftest import BUCKET, Cloud, Dlq
 from tests.each_row import each_row
@@ -44,9 +41,8 @@ def wait(cloud: Cloud, lane: str, copy: str, pipeline: str = "orders", **body: A
     key = digest_of(body["order"]["id"]) if "order" in body else ""
     mark = Stamp(f"origin of {copy}", attempt=2, at=int(time.time()) - 60, key=key)
     letter = Letter(copy, json.dumps(body), {stamps.NAME: stamps.attribute(mark)})
-    due = time.time() + 600
-    held = Order(ReceivedLetter(letter, "", 0.0), Hold(lane, due, f"{lane} is to end"), mark)
-    assert cloud._room(pipeline, cloud.s3).admit([held])
+    due, because = time.time() + 600, f"{lane} is to end"
+    cloud.admit(lane, letter, mark, due=due, because=because, pipeline=pipeline)
 
 
 def received(cloud: Cloud, queue: str) -> str:
@@ -292,9 +288,7 @@ def test_a_business_id_is_known_by_the_stamp_and_by_the_context(cloud: Cloud, dl
     cloud.deploy("orders", settings=settings)
     cloud.park("orders", "POISON", key="default", origin="a")
     cloud.failed("orders", "on-record", AboutLetter({"order": "A-1"}))
-    stamped = Stamp("b", at=1, key=digest_of("A-1"))
-    order = Order(ReceivedLetter(Letter("copy", "{}"), "", 0.0), Hold("due", 9e9, "x"), stamped)
-    assert cloud._room("orders").admit([order])
+    cloud.admit("due", Letter("copy", "{}"), Stamp("b", at=1, key=digest_of("A-1")), due=9e9)
     answer = read(dlq, "A-1")
     assert sorted(each["message_id"] for each in answer["messages"]) == ["b", "on-record"]
 

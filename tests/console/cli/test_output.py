@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.cli import output
+from console.cli import output, progress
 from console.cli.exit import Exit
 from console.cli.output import Reply, Styled, TextTable, line, said, show
 from tests.console.terminal import Terminal
@@ -135,3 +136,19 @@ class Rows:
     """An answer of many rows."""
 
     rows: list[str]
+
+
+@pytest.mark.parametrize(
+    ("screen", "written"),
+    [(Terminal(), "\r\x1b[KAsking about \\x1b[2J\r\x1b[K"), (io.StringIO(), "")],
+    ids=["terminal", "log"],
+)
+def test_a_person_at_a_terminal_sees_what_is_waited_for_and_then_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch, screen: io.StringIO, written: str
+) -> None:
+    """A log gets no line, and no text controls the terminal."""
+    monkeypatch.setattr(sys, "stderr", screen)
+    progress.say("Asking about \x1b[2J")
+    progress.end()
+    progress.end()
+    assert screen.getvalue() == written

@@ -16,7 +16,7 @@ from deadletter.replay.names import Name, key_hash
 from deadletter.replay.reconcile import RETURNED
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from tests.console.conftest import BUCKET
+from tests.console.conftest import BUCKET, routed
 
 RUN = "4f0c1b2a3d4e5f60"
 
@@ -53,10 +53,7 @@ KEPT = {
 
 @pytest.fixture
 def orders(cloud: Any, functions: Any) -> Any:
-    cloud.deploy("orders", settings={"consumer_library": True})
-    functions.configure("orders", consumer_library=True)
-    functions.routes = True
-    return cloud
+    return routed(cloud, functions, {"consumer_library": True})
 
 
 def kept(cloud: Any, **changes: Any) -> None:

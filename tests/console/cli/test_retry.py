@@ -18,17 +18,14 @@ from deadletter.aws.dynamodb import plain
 from deadletter.circuit.state import State
 from deadletter.contract import run_lane
 from deadletter.message.letter import Attribute, Letter
-from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import key_of
-from deadletter.redrive.order import Order
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.waiting_room import WaitingRoomEntry
 from deadletter.replay.names import Name, key_hash
 from deadletter.replay.plan import KeyPolicy
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from deadletter.routing.decision import Hold
 from tests.console.cli.test_discard import counted, plans
 from tests.console.cli.test_replay_report import OUTCOMES, RUN, run
 from tests.console.conftest import BUCKET, routed
@@ -335,11 +332,8 @@ class Held:
         name = Name(copy=copy, origin=origin, place=(f"orders#letter#{copy}", "letter"),
                     key=key_hash(origin), cause=f"f{number % 2}", tenant="acme")  # fmt: skip
         stamp = Stamp(origin, run=self.id, decision="HOLD", because="test")
-        hold = Hold(run_lane(self.id), 1.0, "test", shard=name.shard)
         letter = Letter(copy, body, {"tenant": Attribute("String", "acme")})
-        assert self.cloud._room("orders").admit(
-            [Order(ReceivedLetter(letter, "", 0.0), hold, stamp)]
-        )
+        self.cloud.admit(run_lane(self.id), letter, stamp, shard=name.shard)
         return name
 
     def sent(self, number: int) -> Letter:

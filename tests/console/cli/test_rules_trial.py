@@ -14,10 +14,7 @@ from console.cli.exit import Exit
 from deadletter.contract import PARKED_LANE
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter, to_event
-from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp, attribute
-from deadletter.redrive.order import Order
-from deadletter.routing.decision import Hold
 from tests.console.conftest import TRUSTED
 from tests.console.rules import HOLD, lacks, typed
 from tests.each_row import each_row
@@ -110,8 +107,7 @@ def test_a_rule_is_tried_wherever_messages_lie(orders: Any, dlq: Any) -> None:
         ("rule:stop", "three", "b"),
         (PARKED_LANE, "rescued", "b"),
     ):
-        letter = ReceivedLetter(Letter(copy, json.dumps({"tenantId": tenant})), "", 0.0)
-        assert orders._room("orders").admit([Order(letter, Hold(lane, 1.0, "test"), Stamp(copy))])
+        orders.admit(lane, Letter(copy, json.dumps({"tenantId": tenant})), Stamp(copy))
     orders.park("orders", "POISON", body='{"tenantId": "a"}')
     orders.letter('{"tenantId": "a"}')
     orders.letter('{"tenantId": "b"}', "orders-dlq-bulk")

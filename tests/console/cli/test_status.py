@@ -562,6 +562,14 @@ def _breaker(cloud: Any) -> DynamoDBBreaker:
     )  # fmt: skip
 
 
+def test_a_circuit_names_no_cause_that_its_record_has_not(orders: Any, dlq: Any) -> None:
+    orders.circuit("orders", "orders", "OPEN", open_until=int(time.time()) + 600)
+    orders.letter("{}")
+    shown = dlq("status orders").stdout
+    assert re.search(rf"circuit OPEN since {A_TIME}: why it opened is not on record\n", shown)
+    assert "DLQ empty: unknown: no message goes back until circuit orders closes" in shown
+
+
 def test_a_circuit_that_its_calls_opened_says_how_many_failed(orders: Any, dlq: Any) -> None:
     _breaker(orders).apply("orders", Reported(good=9, bad=11))
     says = "11 of 20 calls failed in 120 s"

@@ -34,7 +34,7 @@ from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from tests.chromium import Tab
 from tests.console.cli.test_replay_report import kept, run
-from tests.console.conftest import BUCKET, REGION, Cloud, FakeLambda
+from tests.console.conftest import BUCKET, REGION, Cloud, FakeLambda, routed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser as Chromium
@@ -160,9 +160,7 @@ LONG = "cedar-" + "x" * 180
 def app(cloud: Cloud, functions: FakeLambda) -> dict[str, str]:
     """A pipeline in trouble, with names too long for any screen; IDs of its messages."""
     settings = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
-    cloud.deploy("orders", parking=("default", "fix"), context=("tenantId",), settings=settings)
-    functions.configure("orders", **settings)
-    functions.routes = True
+    routed(cloud, functions, settings, parking=("default", "fix"), context=("tenantId",))
     now, ids = time.time(), {}
     kinds: dict[str, dict[str, Any]] = {
         "down": {"error_type": "HTTPError", "http_status": 503, "blame": Blame.DEPENDENCY},

@@ -14,7 +14,7 @@ import pytest
 from deadletter.replay.edits import EditRefused
 from deadletter.replay.run import RunState
 from tests.console.cli.test_retry import BODIES, Held
-from tests.console.conftest import Cloud, Dlq, FakeLambda
+from tests.console.conftest import Cloud, Dlq, FakeLambda, routed
 from tests.console.web.conftest import Browser
 from tests.each_row import each_row
 
@@ -23,11 +23,7 @@ Opened = Callable[..., Browser]
 
 @pytest.fixture
 def orders(cloud: Cloud, functions: FakeLambda) -> Cloud:
-    """A pipeline whose router and redriver answer."""
-    cloud.deploy("orders")
-    functions.configure("orders")
-    functions.routes = True
-    return cloud
+    return routed(cloud, functions)
 
 
 def test_an_act_is_planned_agreed_to_and_recorded_as_the_pages(

@@ -15,7 +15,7 @@ from deadletter.contract import circuit_lane
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from tests.console.cli.test_show import COPY, LIBRARY, ORIGIN, discard, failed, wait
-from tests.console.conftest import Cloud, FakeLambda
+from tests.console.conftest import Cloud, FakeLambda, routed
 from tests.console.test_truth import claimed
 from tests.console.web.conftest import Browser
 
@@ -132,9 +132,7 @@ def test_the_time_line_ends_with_where_it_is_and_what_comes_next(
     cloud: Cloud, functions: FakeLambda, opened: Opened, end: Any, where: str, now: str,
     next_: str, acts: set[str],
 ) -> None:  # fmt: skip
-    cloud.deploy("orders", settings=LIBRARY)
-    functions.configure("orders", **LIBRARY)
-    functions.routes = True
+    routed(cloud, functions, LIBRARY)
     end(cloud)
     text = opened(acts=True).get(f"m/{ORIGIN}").text
     *before, last, following = line_of(text)
