@@ -59,6 +59,7 @@ from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import SHARDS, never
 from deadletter.replay.manifest import Manifest, ManifestIndex, PartStatus, part_name
 from deadletter.replay.names import Name, to_lines
+from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome, Ticket
@@ -491,6 +492,13 @@ class Cloud:
         )  # fmt: skip
         noted = {"shard": 0, "position": 0, "attempt": 1, "at": time.time(), **facts}
         tickets.put([Ticket(run=run, origin=origin, copy=copy, fate=fate, **noted)])
+
+    def discarded(self, run: str, letter: Letter, stamp: Stamp, **facts: Any) -> None:
+        """The copy of a message that a run has thrown away."""
+        given = {"home": "parking:default", "at": 1, "by": "ann", "because": "a test", **facts}
+        copy = DiscardedLetter(letter=letter, stamp=stamp, **given)
+        objects = S3RunObjects(self.s3, BUCKET, "orders", run)
+        objects.put(discarded_name(letter.message_id), copy.to_bytes())
 
     def replays(self, pipeline: str) -> DynamoDBReplayRuns:
         return DynamoDBReplayRuns(self.dynamodb, "letters", pipeline, time.time)

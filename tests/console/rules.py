@@ -14,9 +14,9 @@ HOLD: Mapping[str, Any] = {"action": "HOLD", "tenantId": "a"}
 """The columns of a rule."""
 
 
-def typed(dlq: Any, line: str, *more: str, answers: str = "", ends: Exit = Exit.DONE) -> Any:
+def typed(dlq: Any, line: str, *more: str, ends: Exit = Exit.DONE, **expected: Any) -> Any:
     """What `dlq rules LINE` says; it ends as expected."""
-    return dlq(f"rules {line}", *more, answers=answers, ends=ends)
+    return dlq(f"rules {line}", *more, ends=ends, **expected)
 
 
 def lacks(text: str, *expected: str) -> list[str]:

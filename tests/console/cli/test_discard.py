@@ -15,7 +15,6 @@ from deadletter.circuit.state import State
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import key_of
-from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.replay.plan import ReplayPlan, plan_from_text
 from tests.console.conftest import routed
 from tests.each_row import each_row
@@ -64,12 +63,9 @@ def discarded(cloud: Any, run: str, origin: str, reason: str = "POISON", **facts
     """The copy of a message that a run has thrown away."""
     stamp = Stamp(origin, 2, 1_789_000_000_000, reason=reason, run=run, decision="HOLD", base=2)
     body = json.dumps({"tenantId": "acme", "card": SECRET, "order": f"order-{origin}"})
-    kept = DiscardedLetter(
-        **{"letter": Letter(f"copy-{origin}", body, {"a": Attribute("String", SECRET)}, {}),
-        "home": "parking:default", "stamp": stamp, "at": 1_790_000_000,
-        "by": "arn:aws:iam::123456789012:user/ann", "because": "one wrong line", **facts}
-    )  # fmt: skip
-    objects(cloud, run).put(discarded_name(f"copy-{origin}"), kept.to_bytes())
+    letter = Letter(f"copy-{origin}", body, {"a": Attribute("String", SECRET)}, {})
+    who = {"by": "arn:aws:iam::123456789012:user/ann", "because": "one wrong line"}
+    cloud.discarded(run, letter, stamp, **{"at": 1_790_000_000, **who, **facts})
 
 
 def test_messages_are_thrown_away_from_wherever_they_lie_and_nothing_else_is(

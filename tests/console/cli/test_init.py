@@ -130,9 +130,8 @@ def test_a_file_that_is_broken_or_has_the_pipeline_is_refused_and_stays(
 
 @pytest.mark.usefixtures("at_a_terminal")
 def test_it_asks_and_shows_what_it_would_add(account: Any, dlq: Any, file: Path) -> None:
-    done = dlq("init orders-dlq", answers="n\n", ends=Exit.ATTENTION)
-    assert '"mode": "observe"' in done.stderr
-    assert "in account 123456789012, eu-west-1" in done.stderr
+    refuses = ('"mode": "observe"', "in account 123456789012, eu-west-1")
+    dlq("init orders-dlq", answers="n\n", ends=Exit.ATTENTION, refuses=refuses)
     assert not file.exists()
     dlq("init orders-dlq", answers="y\n", ends=Exit.DONE)
     assert json.loads(file.read_text())["app"] == "python3 app.py"

@@ -135,9 +135,8 @@ def test_letters_without_an_outcome_are_named(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.BROKEN))
     orders.snapshot(run(), [*OUTCOMES[:2], (name("lost"), ReplayOutcome.MISSING)])
     kept(orders, letters=3, counts={"RECOVERED": 2, "MISSING": 1}, unaccounted=1)
-    done = dlq(f"show {RUN}", ends=Exit.ATTENTION)
-    assert "Without an outcome:\n  lost\n" in done.stdout
-    assert f"then park what is left:\n  dlq run abort {RUN}\n" in done.stdout
+    says = ("Without an outcome:\n  lost\n", f"then park what is left:\n  dlq run abort {RUN}\n")
+    dlq(f"show {RUN}", ends=Exit.ATTENTION, says=says)
 
 
 def test_the_page_is_one_file_without_scripts_and_other_hosts(

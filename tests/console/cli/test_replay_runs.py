@@ -231,8 +231,7 @@ def test_what_a_state_does_not_allow_is_refused_with_what_it_does(orders: Any, d
 
 def test_a_held_run_is_resumed_after_a_question(orders: Any, dlq: Any, at_a_terminal: None) -> None:
     orders.replay(run(RunState.HELD, resume_to=RunState.CANARY, because="2 of 5 failed"))
-    done = dlq(f"run resume {RUN} --reason x", answers="n\n")
-    assert "It is HELD now: 2 of 5 failed." in done.stderr
+    dlq(f"run resume {RUN} --reason x", answers="n\n", refuses="It is HELD now: 2 of 5 failed.")
     assert stored(orders).state is RunState.HELD
     dlq(f"run resume {RUN} --reason x", answers="y\n", ends=Exit.DONE)
     assert stored(orders).state is RunState.CANARY

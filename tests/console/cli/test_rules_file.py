@@ -157,7 +157,7 @@ def test_the_plan_is_shown_before_anything_is_written(orders: Any, dlq: Any) -> 
     plan = ("+ orders/new", "~ orders/r tenantId: b -> a", "- orders/old")
     done = typed(dlq, PRUNE, answers="n\n", ends=Exit.ATTENTION)
     assert lacks(done.stderr, *plan, "App deadletter in account 123456789012, eu-west-1.") == []
-    assert lacks(typed(dlq, f"{PRUNE} --dry-run").stdout, *plan, "0 rules unchanged.") == []
+    typed(dlq, f"{PRUNE} --dry-run", says=(*plan, "0 rules unchanged."))
     done = typed(dlq, APPLY, answers="n\n", ends=Exit.ATTENTION)
     assert "--prune would remove it): orders/old" in done.stderr
     assert set(orders.rules()) == {"r", "old"}

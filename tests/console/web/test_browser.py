@@ -145,14 +145,21 @@ def test_what_was_found_is_retried_by_the_keyboard_alone(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["Close for 10m", "Hold", "Disable"])
-def test_each_act_of_the_runs_is_reached_by_the_keyboard(
-    app: dict[str, str], tab: Tab, name: str
+@pytest.mark.parametrize(
+    ("path", "role", "name", "leads"),
+    [
+        ("runs", "button", "Close for 10m", "**/plan/*"),
+        ("m/{order}", "button", "Discard", "**/plan/*"),
+        ("causes/" + "1abc" * 4, "link", "Stop by a rule", "**/form/rules-add?*"),
+    ],
+)
+def test_each_act_is_reached_by_the_keyboard(
+    app: dict[str, str], tab: Tab, path: str, role: str, name: str, leads: str
 ) -> None:
-    tab.open("runs")
-    reach(tab, "button", name)
+    tab.open(path.format(**app))
+    reach(tab, role, name)
     tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("[name=reason]:focus")
+    tab.page.wait_for_url(leads)
 
 
 @pytest.mark.nightly
