@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, cast
+from unittest.mock import Mock
 from uuid import uuid4
 
 import boto3
@@ -67,7 +68,7 @@ from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
-from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
+from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs, client_error
 from deadletter.watch.row import WatchRow
 from tests.samples import blame_for
 from tests.tables import create_keyed_table, create_tables
@@ -743,6 +744,11 @@ class FakeLambda:
         report = self.report if isinstance(self.report, bytes) else json.dumps(self.report).encode()
         error = {"FunctionError": self.function_error} if self.function_error else {}
         return {"StatusCode": 200, "Payload": io.BytesIO(report), **error}
+
+
+def refusing(operation: str, says: str = "not allowed") -> Mock:
+    """A function that AWS refuses this operation."""
+    return Mock(side_effect=client_error(operation, "AccessDeniedException", says))
 
 
 def connecting(monkeypatch: pytest.MonkeyPatch, **replaced: Callable[[Any], Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -212,11 +213,9 @@ def test_without_circuit_key_only_a_named_dependency_has_a_circuit_of_its_own(
 def test_without_the_permission_to_query_known_keys_are_held_and_others_refused(
     orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def denied(self: object) -> None:
-        cause = client_error("Query", "AccessDeniedException", "not authorized")
-        raise CircuitsUnavailable from cause
-
-    monkeypatch.setattr(DynamoDBBreaker, "keys", denied)
+    denied = CircuitsUnavailable()
+    denied.__cause__ = client_error("Query", "AccessDeniedException", "not authorized")
+    monkeypatch.setattr(DynamoDBBreaker, "keys", Mock(side_effect=denied))
     reported(orders, "hooks.acme")
     after(dlq, "open", "hooks.acme", *HELD)
     done = dlq("circuit open hooks.amce", *HELD, ends=Exit.ABSENT)

@@ -62,21 +62,17 @@ def test_a_pipe_gets_whole_lines_and_no_styles() -> None:
     assert "\x1b" not in page.getvalue()
 
 
-def test_a_terminal_gets_styles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
+@pytest.mark.parametrize(("no_color", "shown"), [("", "\x1b[1;31mOPEN\x1b[0m\n"), ("1", "OPEN\n")])
+def test_a_terminal_gets_styles_unless_it_is_told_not_to(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, shown: str
+) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("NO_COLOR", no_color)):
+        monkeypatch.setenv(name, value)
     page = io.StringIO()
     output.show([line(Styled("OPEN", "alarm"))], page)
-    assert page.getvalue() == "\x1b[1;31mOPEN\x1b[0m\n"
-
-
-def test_no_color_leaves_no_escape_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    page = io.StringIO()
-    output.show([line(Styled("OPEN", "alarm")), TextTable(("A",), [(Styled("b", "good"),)])], page)
-    assert "\x1b" not in page.getvalue()
+    assert page.getvalue() == shown
+    output.show([TextTable(("A",), [(Styled("b", "good"),)])], page)
+    assert not no_color or "\x1b" not in page.getvalue()
 
 
 def test_a_table_that_is_too_wide_for_the_terminal_loses_nothing(

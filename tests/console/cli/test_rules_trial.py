@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from console.cli.exit import Exit
 from deadletter.contract import PARKED_LANE
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter, to_event
 from deadletter.message.stamp import Stamp, attribute
-from tests.console.conftest import TRUSTED
+from tests.console.conftest import TRUSTED, refusing
 from tests.console.rules import HOLD, lacks, typed
 from tests.each_row import each_row
 
@@ -193,9 +192,7 @@ def test_what_can_not_be_tried_is_named(
 def test_a_refused_read_of_the_failure_records_is_a_sentence_about_aws(
     orders: Any, dlq: Any, three: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*_: Any, **__: Any) -> Any:
-        raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "BatchGetItem")
-
+    refused = refusing("BatchGetItem")
     monkeypatch.setattr("deadletter.aws.dynamodb.DynamoDBTable.get_many", refused)
     typed(dlq, f"test {OF_A} --look", ends=Exit.UNREACHABLE, refuses="AWS refuses BatchGetItem")
 
