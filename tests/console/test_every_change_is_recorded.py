@@ -19,12 +19,7 @@ from console.operations import endpoint_check, item, pager
 from deadletter.replay.run import RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.webhook.http import NoAnswer
-from tests.console.cli import (
-    test_discard,
-    test_replay_report,
-    test_replay_runs,
-    test_retry,
-)
+from tests.console.cli import test_discard, test_replay_report, test_replay_runs, test_retry
 from tests.console.conftest import REGION, connecting, routed
 from tests.infra.test_permissions import COMMANDS
 from tests.tables import create_keyed_table

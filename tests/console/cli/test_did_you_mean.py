@@ -115,7 +115,7 @@ def test_what_counts_as_a_change_is_what_the_audit_records() -> None:
     assert effect_of("doctor --send-page") == Effect.CHANGES
     removals = {path for path in commands_page.commands() if effect_of(path[4:]) == Effect.REMOVES}
     assert {path.split()[-1] for path in removals} == {
-        *("abort", "discard", "forget", "reject", "remove"),
+        *("abort", "discard", "forget", "reject", "remove")
     }
 
 

@@ -97,8 +97,7 @@ def test_a_run_throws_the_letter_away_keeps_no_copy_and_forgets(
 
 
 @pytest.mark.parametrize(
-    ("parked", "sources"),
-    [(False, {"dlq", "slow"}), (True, {"parking:default", "parking:broken"})],
+    ("parked", "sources"), [(False, {"dlq", "slow"}), (True, {"parking:default", "parking:broken"})]
 )
 def test_a_letter_in_a_queue_is_looked_for_where_it_may_be(
     cloud: Any, functions: Any, dlq: Any, parked: bool, sources: set[str]

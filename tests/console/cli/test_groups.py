@@ -13,10 +13,7 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations import groups as operation
-from console.operations.groups import (
-    ShardReading,
-    read_shard,
-)
+from console.operations.groups import ShardReading, read_shard
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger

@@ -378,8 +378,7 @@ TYPED = tuple(recipe for recipe in cookbook.recipes() if recipe.commands)
 def test_a_command_of_the_cookbook_writes_its_rule(cloud: Any, dlq: Any, recipe: Recipe) -> None:
     settings = cookbook.settings()
     cloud.deploy(
-        "orders",
-        **{key: list(settings[key]) for key in ("context", "dedicated", "policies")},
+        "orders", **{key: list(settings[key]) for key in ("context", "dedicated", "policies")}
     )
     for command in recipe.commands:
         dlq(*shlex.split(command)[1:], "--yes", ends=Exit.DONE)

@@ -173,10 +173,7 @@ def test_each_pipeline_has_its_own_rules_and_those_of_every_pipeline(orders: Any
     assert {
         pipeline["name"]: [(rule["rule_id"], rule["status"]) for rule in pipeline["rules"]]
         for pipeline in answer["pipelines"]
-    } == {
-        "invoices": [("shared", "INVALID"), ("theirs", "VALID")],
-        "orders": [("shared", "VALID")],
-    }
+    } == {"invoices": [("shared", "INVALID"), ("theirs", "VALID")], "orders": [("shared", "VALID")]}
     assert [rule["rule_id"] for rule in rules_of(dlq, "orders")] == ["shared"]
 
 

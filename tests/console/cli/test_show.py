@@ -238,12 +238,7 @@ def processed_by_a_run(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize(
     "before",
-    [
-        lambda _: None,
-        lambda cloud: cloud.recovered("orders", ORIGIN),
-        discard,
-        processed_by_a_run,
-    ],
+    [lambda _: None, lambda cloud: cloud.recovered("orders", ORIGIN), discard, processed_by_a_run],
     ids=["nothing", "processed", "discarded", "processed by a run"],
 )
 def test_a_letter_that_failed_last_of_all_is_in_a_queue(

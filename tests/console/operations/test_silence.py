@@ -22,10 +22,7 @@ ROWS = [
         "it is not started; its schedule deadletter-orders-dlq is disabled or deleted, or may not "
         "start it",
     ),
-    (
-        {"Throttles": (5, 2)},
-        "Lambda throttles it (5 times); its reserved concurrency is 0",
-    ),
+    ({"Throttles": (5, 2)}, "Lambda throttles it (5 times); its reserved concurrency is 0"),
     *(
         (
             {"Invocations": (5, 2), "Errors": (5, 2), throttled: (40, 2)},
@@ -33,10 +30,7 @@ ROWS = [
         )
         for throttled in ("ReadThrottleEvents", "WriteThrottleEvents")
     ),
-    (
-        {"Invocations": (5, 2), "Errors": (4, 2)},
-        "it fails (4 of 5 starts); its log says why",
-    ),
+    ({"Invocations": (5, 2), "Errors": (4, 2)}, "it fails (4 of 5 starts); its log says why"),
     (
         {"Invocations": (5, 2)},
         "it runs without an error, and its record is not in letters; its log says why",

@@ -83,8 +83,7 @@ def test_each_screen_fits_is_silent_and_asks_nobody_else(
 
 @pytest.mark.slow_because("Chromium draws two pages, and each is judged")
 @pytest.mark.parametrize(
-    ("scheme", "width"),
-    [("light", 390), pytest.param("dark", 1200, marks=pytest.mark.nightly)],
+    ("scheme", "width"), [("light", 390), pytest.param("dark", 1200, marks=pytest.mark.nightly)]
 )
 def test_a_page_that_is_one_file_fits_and_has_no_fault(
     chromium: Browser, tmp_path: Path, width: int, scheme: Any

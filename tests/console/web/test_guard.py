@@ -193,9 +193,7 @@ def test_a_refused_request_reaches_no_screen_and_is_sealed_too(opened: Opened) -
     assert {name: answer.headers[name] for name in HEADERS} == HEADERS
 
 
-def test_the_address_that_was_opened_and_what_is_below_it_open_nothing_more(
-    opened: Opened,
-) -> None:
+def test_the_address_that_was_opened_and_what_is_below_it_open_nothing_more(opened: Opened) -> None:
     browser = opened()
     browser.headers.clear()
     again, below = browser.get("enter?token=secret-3"), browser.get()
