@@ -25,47 +25,49 @@ ROOT: Any = typer.main.get_command(main.app)
 GROUPS = ("", *main.GROUPS)
 
 RIGHT = {
-    # What sends, stops or removes something.
-    "resend": "retry ID",
-    "release": "retry ID",
-    "recall": "retry ID",
-    "edit": "retry ID --edit",
-    "delete": "discard ID",
-    "purge": "discard ID",
-    "undo": "restore RUN",
-    "quarantine": "rules add RULE_ID --action QUARANTINE -f tenant=ID",
-    "pause": "circuit open",
-    "resume": "circuit release",
-    "cancel": "run abort RUN",
-    "ack": "mute --for 2h",
-    "uninstall": "doctor --removal",
-    "page": "doctor --send-page",
-    # What reads.
-    "open": "show ANYTHING",
-    "why": "show ANYTHING",
-    "find": "list -f text~TEXT",
-    "logs": "show ID --logs",
-    "watch": "status --watch",
-    "poison": "list --in parked -f reason=POISON --look",
-    "version": "--version",
-    # In a group, with what was typed behind it.
-    "circuit auto": "circuit release",
-    "endpoint check": "endpoint add TENANT --dry-run",
-    "endpoint edit": "endpoint add TENANT --url URL",
-    "run stop": "run hold RUN",
-    "rules delete": "rules remove RULE_ID",
-    "rules enable x": "rules undo RULE_ID",
-    "rules import rules.json": "rules apply FILE",
-    "rules show": "show ANYTHING",
-    "cause list": "groups",
-    "cause park 9c1f08e2": "rules add RULE_ID --action QUARANTINE -f cause=ID",
-    # Slips.
-    "exlpain": "show ANYTHING",
-    "retyr": "retry",
-    "retire-": "doctor --removal",
-    "discrad": "discard",
-    "endpoint ad": "endpoint add TENANT[/ENDPOINT]",
+    "retry ID": "resend, requeue, release, recall",
+    "list": "ls, peek",
+    "list -f text~TEXT": "search, find",
+    "show ANYTHING": "get, view, describe, inspect, open, why, "
+    "history, explain, rules explain, rules show, rules history, exlpain",
+    "show ID --logs": "logs",
+    "status --watch": "tail, watch",
+    "list --in parked -f reason=POISON --look": "poison",
+    "list --look --out FILE": "export",
+    "retry ID --edit": "edit",
+    "discard ID": "delete, drop, purge",
+    "restore RUN": "undelete, undo",
+    "rules add RULE_ID --action QUARANTINE -f tenant=ID": "quarantine, block",
+    "circuit open": "pause, stop",
+    "circuit release": "resume, circuit auto",
+    "run abort RUN": "cancel, run cancel",
+    "mute --for 2h": "ack, acknowledge",
+    "doctor --removal": "uninstall, retire, retire-",
+    "doctor --send-page": "page",
+    "status": "observe, statsu",
+    "endpoint add TENANT --dry-run": "endpoint check",
+    "endpoint add TENANT": "endpoint enable",
+    "endpoint add TENANT --url URL": "endpoint edit",
+    "endpoint list": "endpoint show",
+    "--version": "version",
+    "list --in parked --look": "parked",
+    "run hold RUN": "run stop",
+    "rules remove RULE_ID": "rules delete, rules rm",
+    "rules list": "rules ls",
+    "rules add RULE_ID --action ACTION --replace": "rules edit",
+    "rules undo RULE_ID": "rules enable x",
+    "rules apply FILE": "rules import rules.json",
+    "rules list --yaml": "rules export",
+    "rules test --file FILE": "rules lint rules.json",
+    "groups": "cause, cause list",
+    "rules add RULE_ID --action QUARANTINE -f cause=ID": "cause park 9c1f08e2",
+    "retry -f cause=ID": "cause retry 9c1f08e2",
+    "circuit list": "circuit status",
+    "retry": "retyr",
+    "discard": "discrad",
+    "endpoint add TENANT[/ENDPOINT]": "endpoint ad",
 }
+"""What a person may type, by the command that is meant; slips as well."""
 
 
 def takes(line: str) -> None:
@@ -75,13 +77,15 @@ def takes(line: str) -> None:
         parse(line)
 
 
-@each_row("typed", RIGHT)
-def test_a_natural_word_is_answered_with_the_right_command(dlq: Any, typed: str) -> None:
-    done = dlq(*typed.split())
-    _, _, lines = done.stderr.partition("Did you mean:\n")
-    first = lines.splitlines()[0].partition("  #")[0].strip()
-    assert (done.exit_code, first) == (Exit.USAGE, f"dlq {RIGHT[typed]}")
-    takes(first)
+@each_row(("right", "words"), RIGHT.items())
+def test_a_natural_word_is_answered_with_the_right_command(
+    dlq: Any, right: str, words: str
+) -> None:
+    for typed in words.split(", "):
+        _, _, lines = dlq(typed, ends=Exit.USAGE).stderr.partition("Did you mean:\n")
+        first = lines.splitlines()[0].partition("  #")[0].strip()
+        assert first == f"dlq {right}", typed
+        takes(first)
 
 
 @pytest.mark.parametrize("typed", ["resend", "retyr"])

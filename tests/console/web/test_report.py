@@ -67,6 +67,10 @@ def test_what_people_and_messages_say_is_text() -> None:
     assert "{{ 7*7 }}" in html
 
 
+def test_counted_messages_that_did_not_join_are_said() -> None:
+    assert "<p>9 were counted</p>" in page(replace(broken(1), missed="9 were counted"))
+
+
 def rectangles(html: str, title: str) -> list[tuple[str, list[float]]]:
     """The outcomes of a drawing, each with its numbers."""
     drawing = html.partition(title)[2].partition("</svg>")[0]
