@@ -55,6 +55,16 @@ def no_rule(cloudwatch: Stubber) -> None:
     )
 
 
+def begins(cloudwatch: Stubber, alarms: Any, put: Any = None, *, before: Any = None) -> None:
+    """The calls of a mute of these alarms, which a rule mutes already or none."""
+    cloudwatch.add_response("describe_alarms", alarms, ASKED)
+    if before is None:
+        no_rule(cloudwatch)
+    else:
+        cloudwatch.add_response("get_alarm_mute_rule", before, RULE)
+    cloudwatch.add_response("put_alarm_mute_rule", {}, put)
+
+
 def mutes(pipeline: str = "orders") -> Mutes:
     return Mutes(Session(lambda: aws.connect(None, REGION), "deadletter", NOW.timestamp), pipeline)
 
@@ -62,8 +72,6 @@ def mutes(pipeline: str = "orders") -> Mutes:
 def test_the_alarms_that_exist_are_muted_from_the_next_minute_by_one_rule(
     cloudwatch: Stubber,
 ) -> None:
-    cloudwatch.add_response("describe_alarms", NINE, ASKED)
-    no_rule(cloudwatch)
     put = {
         "Name": MUTED["Name"], "Description": MUTED["Description"],
         "Rule": {"Schedule": {**MUTED["Rule"]["Schedule"], "Timezone": "UTC"}},
@@ -72,7 +80,7 @@ def test_the_alarms_that_exist_are_muted_from_the_next_minute_by_one_rule(
         },
         "ExpireDate": MUTED["ExpireDate"],
     }  # fmt: skip
-    cloudwatch.add_response("put_alarm_mute_rule", {}, put)
+    begins(cloudwatch, NINE, put)
     answer = mutes().begin(timedelta(hours=2), "the bank moves")
     assert answer.before is None
     assert answer.mute is not None
@@ -84,18 +92,14 @@ def test_the_alarms_of_a_pipeline_whose_name_goes_on_are_not_muted(
 ) -> None:
     cloud.deploy("orders-eu")
     others = alarms("deadletter-orders-eu-DlqAge", "deadletter-orders-DlqAge")
-    cloudwatch.add_response("describe_alarms", others, ASKED)
-    no_rule(cloudwatch)
-    cloudwatch.add_response("put_alarm_mute_rule", {})
+    begins(cloudwatch, others)
     answer = mutes().begin(timedelta(hours=2), "the bank moves")
     assert answer.mute is not None
     assert answer.mute.alarms == ("deadletter-orders-DlqAge",)
 
 
 def test_a_second_mute_replaces_the_first_and_says_what_was(cloudwatch: Stubber) -> None:
-    cloudwatch.add_response("describe_alarms", NINE, ASKED)
-    cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
-    cloudwatch.add_response("put_alarm_mute_rule", {})
+    begins(cloudwatch, NINE, before=MUTED)
     answer = mutes().begin(timedelta(days=3), "it takes longer")
     assert answer.before is not None
     assert answer.mute is not None
@@ -108,25 +112,20 @@ def test_a_mute_is_shown_with_its_end_its_reason_and_its_alarms(
 ) -> None:
     for _ in range(2):
         cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
-    shown = dlq("mute orders", ends=Exit.DONE)
-    for text in ("1 alarm muted until", "the bank moves", "DlqAge", "dlq mute orders --end"):
-        assert text in shown.stdout
-    answer = json.loads(dlq("mute orders --json").stdout)
-    assert answer["mute"]["until"] == "2026-11-23T04:11:00Z"
-    assert answer["mute"]["rule"] == "deadletter-orders-mute"
-
-
-def test_a_pipeline_that_is_not_muted_says_so(cloudwatch: Stubber, dlq: Dlq) -> None:
+    says = ("1 alarm muted until", "the bank moves", "DlqAge", "dlq mute orders --end")
+    dlq("mute orders", ends=Exit.DONE, says=says)
+    mute = json.loads(dlq("mute orders --json").stdout)["mute"]
+    assert (mute["until"], mute["rule"]) == ("2026-11-23T04:11:00Z", "deadletter-orders-mute")
     no_rule(cloudwatch)
-    assert "its alarms are not muted" in dlq("mute orders").stdout
+    dlq("mute orders", says="its alarms are not muted")
 
 
 def test_ending_deletes_the_rule_and_only_where_there_is_one(cloudwatch: Stubber, dlq: Dlq) -> None:
     cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
     cloudwatch.add_response("delete_alarm_mute_rule", {}, RULE)
-    assert "the mute is over" in dlq("mute orders --end").stdout
+    dlq("mute orders --end", says="the mute is over")
     no_rule(cloudwatch)
-    assert "are not muted" in dlq("mute orders --end").stdout
+    dlq("mute orders --end", says="are not muted")
 
 
 @each_row(
@@ -143,9 +142,9 @@ def test_a_service_that_does_not_know_mute_rules_is_named_and_nothing_else_is_do
     if words == GIVEN:
         cloudwatch.add_response("describe_alarms", NINE, ASKED)
     cloudwatch.add_client_error("get_alarm_mute_rule", code, "?", status)
-    done = dlq("mute orders", *words, ends=Exit.ATTENTION)
-    assert "Nothing is muted: CloudWatch at this endpoint does not know" in done.stderr
-    assert "does not disable alarm actions instead" in done.stderr
+    unknown = "Nothing is muted: CloudWatch at this endpoint does not know"
+    refuses = (unknown, "does not disable alarm actions instead")
+    dlq("mute orders", *words, ends=Exit.ATTENTION, refuses=refuses)
 
 
 def test_a_refused_permission_is_no_unknown_call(cloudwatch: Stubber, dlq: Dlq) -> None:
@@ -169,21 +168,22 @@ def test_a_length_is_written_as_iso_8601(text: str, written: str) -> None:
     assert iso_duration(length_of(text)) == written
 
 
+@each_row(
+    ("words", "says"),
+    [
+        ("--for 2h", "A mute needs a reason"),
+        ("--reason x", "add --for 2h"),
+        ("--end --for 2h --reason x", "--end takes no --for"),
+    ],
+)
 def test_a_mute_without_a_reason_or_without_a_length_is_refused(
-    cloudwatch: Stubber, dlq: Dlq
+    cloudwatch: Stubber, dlq: Dlq, words: str, says: str
 ) -> None:
-    for words, says in (
-        (("--for", "2h"), "A mute needs a reason"),
-        (("--reason", "x"), "add --for 2h"),
-        (("--end", "--for", "2h", "--reason", "x"), "--end takes no --for"),
-    ):
-        dlq("mute orders", *words, ends=Exit.USAGE, refuses=says)
+    dlq(f"mute orders {words}", ends=Exit.USAGE, refuses=says)
 
 
 def test_a_person_is_asked_why(cloudwatch: Stubber, dlq: Dlq, at_a_terminal: None) -> None:
-    cloudwatch.add_response("describe_alarms", NINE, ASKED)
-    no_rule(cloudwatch)
-    cloudwatch.add_response("put_alarm_mute_rule", {})
+    begins(cloudwatch, NINE)
     muted = dlq("mute orders --for 2h", answers="the bank moves\n")
     assert "Why: the bank moves (dlq mute, by" in muted.stdout
 
