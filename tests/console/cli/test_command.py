@@ -10,6 +10,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore import exceptions
@@ -20,6 +21,7 @@ from console.cli.help import TOPICS
 from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
 from console.operations import app, aws, errors, queue
 from console.operations.errors import Cause, Problem
+from tests.console.conftest import refusing
 from tests.each_row import each_row
 from tests.infra.test_permissions import COMMANDS
 from tools import commands_page
@@ -158,22 +160,17 @@ def test_a_refusal_names_the_policies_of_the_app_that_the_command_takes(
     dlq("retry --auto --reason x --yes", ends=Exit.UNREACHABLE, refuses=refuses)
 
 
-AT_QUEUE = {
-    **dict.fromkeys(("list", "groups"), ("--in", "queue:billing-dlq", "--look")),
-    "doctor": ("queue:billing-dlq",),
-}
+A_LOOK = "--in queue:billing-dlq --look"
+AT_QUEUE = {"list": A_LOOK, "groups": A_LOOK, "doctor": "queue:billing-dlq"}
 
 
 @pytest.mark.parametrize("command", AT_ANY_QUEUE)
 def test_a_refusal_at_a_queue_of_no_app_names_actions_and_no_policy_of_an_app(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise _answer("AccessDenied", "who may not")
-
-    monkeypatch.setattr(queue, "_url", refuse)
-    done = dlq(command, *AT_QUEUE[command], ends=Exit.UNREACHABLE)
-    assert f"dlq {command} of a queue needs no app, but sqs:GetQueueUrl" in done.stderr
+    monkeypatch.setattr(queue, "_url", refusing("GetQueueUrl"))
+    refuses = f"dlq {command} of a queue needs no app, but sqs:GetQueueUrl"
+    done = dlq(f"{command} {AT_QUEUE[command]}", ends=Exit.UNREACHABLE, refuses=refuses)
     assert "managed polic" not in done.stderr
 
 
@@ -192,7 +189,7 @@ def test_the_actions_at_a_queue_of_no_app_are_those_that_are_called(
         return real(client, operation, members)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", noted)
-    dlq(command, *AT_QUEUE[command], ends=Exit.DONE)
+    dlq(f"{command} {A_LOOK}", ends=Exit.DONE)
     assert called == set(AT_ANY_QUEUE[command])
 
 
@@ -209,12 +206,8 @@ def test_a_refusal_names_the_policies_of_the_option_that_was_typed(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.deploy("orders")
-
-    def refuse(*_: Any) -> None:
-        raise _answer("AccessDenied", "who may not")
-
     for operation in ("console.operations.pager.publish", "console.operations.removal.read"):
-        monkeypatch.setattr(operation, refuse)
+        monkeypatch.setattr(operation, refusing("ReceiveMessage"))
     assert "deadletter-CircuitOperator-…" in dlq("doctor --send-page").stderr
     assert "CircuitOperator" not in dlq("doctor --removal").stderr
 
@@ -229,10 +222,7 @@ def test_json_lines_are_the_rows_of_the_first_list(cloud: Any, dlq: Any) -> None
 
 
 def _fails_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    def find(*_: Any) -> Any:
-        raise error
-
-    monkeypatch.setattr(app, "find", find)
+    monkeypatch.setattr(app, "find", Mock(side_effect=error))
 
 
 def test_a_bug_is_called_a_bug_and_quotes_nothing_but_for_debug(

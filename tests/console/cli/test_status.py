@@ -128,15 +128,13 @@ def test_the_age_of_the_oldest_letter_is_the_latest_figure_of_cloudwatch(
 
 def test_the_last_run_that_had_work_is_told_with_its_counters(orders: Any, dlq: Any) -> None:
     assert only_pipeline(dlq)["last_run"] is None
-    orders.ran("orders", time.time() - 42.5, {Figure.REDRIVEN: 12, Count.LEFT_IN_PLACE: 3})
+    at = time.time() - 42.5
+    orders.ran("orders", at, {Figure.REDRIVEN: 12, Count.LEFT_IN_PLACE: 3})
     run = only_pipeline(dlq)["last_run"]
     assert (run["moved"], run["left"], run["failed"]) == (12, 3, 0)
-    assert ", 12 moved, 0 failed; ended because the source is empty" in dlq("status").stdout
-    dlq("status --check", ends=Exit.DONE)
-
-
-def test_a_run_that_failed_to_move_letters_needs_attention(orders: Any, dlq: Any) -> None:
-    orders.ran("orders", time.time() - 42.5, {Figure.REDRIVEN: 12, Figure.REDRIVE_FAILURE: 2})
+    says = ", 12 moved, 0 failed; ended because the source is empty"
+    dlq("status --check", ends=Exit.DONE, says=says)
+    orders.ran("orders", at, {Figure.REDRIVEN: 12, Figure.REDRIVE_FAILURE: 2})
     (item,) = answer(dlq)["attention"]
     assert item == {
         "pipeline": "orders", "kind": "unmoved", "page": None, "alarm": None, "needs_person": True,
@@ -156,15 +154,13 @@ def test_a_dependency_that_is_neither_well_nor_dead_is_paced(orders: Any, dlq: A
     pace = take(pace, Wish(places=1_390), now).pace
     kinds = {kind_of("c_customer", name): {"next_try": int(now), "good": 0} for name in "abc"}
     _paced(orders, pace, sick={"turn": 1, "kinds": kinds})
-    answer = only_pipeline(dlq)["circuit"]
-    assert answer["slowed"] == {"context.customer": 3}
-    assert 1_300 < answer["paced"].pop("waiting") <= 1_390
-    assert (answer["paced"]["limit"], answer["paced"]["because"]) == (4.4, "it throttles")
-    for shown in (dlq("status orders").stdout, dlq("show circuit:orders").stdout):
-        said = " ".join(shown.split())
-        assert "paced: 4.4 calls a second, about 1,3" in said
-        assert "messages wait, since 12 min, because it throttles" in said
-        assert "slowed, since they fail while others succeed: 3 values of context.customer" in said
+    assert only_pipeline(dlq)["circuit"]["slowed"] == {"context.customer": 3}
+    says = (
+        "paced: 4.4 calls a second, about 1,3", "messages wait, since 12 min, because it throttles",
+        "slowed, since they fail while others succeed: 3 values of context.customer",
+    )  # fmt: skip
+    for line in ("status orders", "show circuit:orders"):
+        dlq(line, says=says)
 
 
 @each_row("field", ["ptat", "limit", "since"])
@@ -224,8 +220,7 @@ def test_the_watch_says_why_an_alarm_rings_or_is_about_to(orders: Any, dlq: Any)
     orders.watched("orders", seen=(OPEN_LONG,))
     closes = 'type dlq circuit close --pipeline orders --expires 10m --reason "it answers"'
     [(kind, before)] = needs(dlq).items()
-    assert kind == "circuit-open"
-    assert before.startswith(f"{REASON} since ")
+    assert (kind, before.startswith(f"{REASON} since ")) == ("circuit-open", True)
     assert before.endswith(closes)
     orders.alarm("deadletter-orders-CircuitTrouble")
     [after] = needs(dlq).values()
@@ -376,16 +371,12 @@ def test_every_circuit_that_a_person_holds_is_named_with_who_why_and_until_when(
         dlq(f"circuit {circuit} --reason 'the bank is down' --yes", ends=Exit.DONE)
     status_answer = answer(dlq)
     own, keyed = status_answer["attention"]
-    assert own["says"].startswith("circuit orders is held OPEN by arn:aws:")
-    assert own["says"].endswith(" until a person ends it: the bank is down")
     assert (own["kind"], own["type"]) == ("circuit-held", RELEASE)
     assert keyed["says"].startswith("circuit hooks.acme is held OPEN by arn:aws:")
     assert re.search(rf" since {A_TIME} until .*UTC: the bank is down$", keyed["says"])
     (pipeline,) = status_answer["pipelines"]
     assert [row["key"] for row in pipeline["held"]] == ["orders", "hooks.acme"]
-    circuit = pipeline["circuit"]
-    assert (circuit["state"], circuit["open_until"]) == ("OPEN", None)
-    assert (circuit["by"][:8], circuit["because"]) == ("arn:aws:", "the bank is down")
+    assert (pipeline["circuit"]["state"], pipeline["circuit"]["open_until"]) == ("OPEN", None)
     shown = dlq("status").stdout
     assert "Nothing needs a person; 2 things to know." in shown
     assert re.search(rf"circuit OPEN since {A_TIME}, held by arn:.*: the bank is down", shown)
@@ -669,10 +660,10 @@ def test_a_pipeline_that_did_not_run_has_no_rate(orders: Any, dlq: Any) -> None:
     assert "; no run is known in 15 min" in dlq("status").stdout
     assert only_pipeline(dlq)["outlook"]["measured_seconds"] is None
     now = time.time()
-    orders.remembers("orders", "dlq", ended_at=now - 60, ended_well_at=now - 60, stopped="x")
-    assert "; none went back in 15 min" in dlq("status").stdout
-    orders.remembers("orders", "dlq", ended_at=now - 1_000, ended_well_at=now - 1_000, stopped="x")
-    assert "; no run is known in 15 min" in dlq("status").stdout
+    for ago, says in ((60, "; none went back in 15 min"), (1_000, "; no run is known in 15 min")):
+        at = now - ago
+        orders.remembers("orders", "dlq", ended_at=at, ended_well_at=at, stopped="x")
+        dlq("status", says=says)
 
 
 @each_row(
