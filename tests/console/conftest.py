@@ -26,7 +26,6 @@ import moto.core.responses as moto_responses
 import pytest
 from botocore import xform_name
 from botocore.client import BaseClient
-from botocore.exceptions import ClientError
 from botocore.session import Session
 from moto import mock_aws
 from typer.testing import CliRunner, Result
@@ -641,16 +640,14 @@ class FakeMachine:
 
     def list_executions(self, **_request: Any) -> dict[str, Any]:
         if self.running is None:
-            code = {"Error": {"Code": "AccessDeniedException", "Message": "may not"}}
-            raise ClientError(code, "ListExecutions")
+            raise client_error("ListExecutions", "AccessDeniedException", "may not")
         return {"executions": [{"name": name} for name in self.running]}
 
     def start_execution(self, **request: Any) -> dict[str, Any]:
         if self.raises is not None:
             raise self.raises
         if request["name"] in [execution["name"] for execution in self.started]:
-            code = {"Error": {"Code": "ExecutionAlreadyExists", "Message": ""}}
-            raise ClientError(code, "StartExecution")
+            raise client_error("StartExecution", "ExecutionAlreadyExists", "")
         self.started.append(request)
         return {}
 
