@@ -195,6 +195,8 @@ def test_at_most_twenty_known_keys_are_named_the_nearest_first(orders: Any, dlq:
 def test_a_new_key_is_held_if_the_person_says_that_it_is_right(orders: Any, dlq: Any) -> None:
     held = after(dlq, "open", "hooks.new", "--new", *HELD)
     assert (held["key"], held["state"]) == ("hooks.new", "OPEN")
+    states = [(circuit["key"], circuit["state"]) for circuit in listed(dlq)]
+    assert states == [("orders", "CLOSED"), ("hooks.new", "OPEN")]
     assert after(dlq, "release", "hooks.new", *SAID)["forced"] is None
 
 

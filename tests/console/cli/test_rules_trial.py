@@ -64,13 +64,13 @@ def test_messages_of_the_dlq_are_tried_and_given_back(
     assert set(answer["matching"]) == set(three[2:] if line == OF_B else three[:matched])
     assert answer["rule_id"] == ("shared" if line == "shared" else None)
     assert orders.visible("orders-dlq") == 3
-    page = typed(dlq, f"test {line}", "--look").stdout
-    assert f"Would match {matched} of 3 messages of dlq." in page
+    says = [f"Would match {matched} of 3 messages of dlq."]
     if line == OF_A:
-        assert 'About: tenantId "a" in pipeline orders, account 123456789012' in page
+        says.append('About: tenantId "a" in pipeline orders, account 123456789012')
     if "status" in line:
+        says.append("Matches 1 of 1 message here now; 1 of 1 in 7 days")
         assert answer["on_record"]["matched"] == 1
-        assert "Matches 1 of 1 message here now; 1 of 1 in 7 days" in page
+    typed(dlq, f"test {line}", "--look", says=says)
 
 
 def test_missed_fields_are_counted_and_never_quoted(
@@ -84,8 +84,7 @@ def test_missed_fields_are_counted_and_never_quoted(
         ("body.secret", "absent", 1),
         ("body.secret", "number", 3),
     ]
-    page = typed(dlq, f"test {line}").stdout
-    assert "body.secret" in page
+    page = typed(dlq, f"test {line}", says="body.secret").stdout
     assert not [secret for secret in ("424242", "not JSON") if secret in page]
 
 
@@ -100,13 +99,9 @@ def test_so_many_messages_of_a_place_are_enough(
 
 
 def test_a_rule_is_tried_wherever_messages_lie(orders: Any, dlq: Any) -> None:
-    for lane, copy, tenant in (
-        ("due", "one", "a"),
-        ("rule:stop", "two", "a"),
-        ("rule:stop", "three", "b"),
-        (PARKED_LANE, "rescued", "b"),
-    ):
-        orders.admit(lane, Letter(copy, json.dumps({"tenantId": tenant})), Stamp(copy))
+    waiting = {"one a": "due", "two a": "rule:stop", "three b": "rule:stop", "saved b": PARKED_LANE}
+    for copy, lane in waiting.items():
+        orders.admit(lane, Letter(copy, json.dumps({"tenantId": copy[-1]})), Stamp(copy))
     orders.park("orders", "POISON", body='{"tenantId": "a"}')
     orders.letter('{"tenantId": "a"}')
     orders.letter('{"tenantId": "b"}', "orders-dlq-bulk")
@@ -118,7 +113,7 @@ def test_a_rule_is_tried_wherever_messages_lie(orders: Any, dlq: Any) -> None:
         "dlq": (1, 1), "dedicated:bulk": (1, 0), "parked": (2, 1), "rule:stop": (2, 1),
         "time": (1, 1),
     }  # fmt: skip
-    assert "rescued" in trial(dlq, OF_B, "--look")["matching"]
+    assert "saved b" in trial(dlq, OF_B, "--look")["matching"]
 
 
 # Pasted.

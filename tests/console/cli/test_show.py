@@ -386,6 +386,9 @@ def test_a_body_that_could_not_be_read_is_said_and_ends_with_1(
 
 def test_the_copy_of_a_discarded_message_has_its_body(recorded: Cloud, dlq: Dlq) -> None:
     run = discard(recorded, kept=False)
+    without = told(dlq, ORIGIN)
+    assert without["places"][0]["kept"] is None
+    assert not any("restore" in step["command"] for step in without["steps"])
     recorded.discarded(run.id, Letter(COPY, "the body"), Stamp(ORIGIN))
     assert told(dlq, ORIGIN, "--body")["body"] == "the body"
 

@@ -407,7 +407,9 @@ def test_a_run_that_received_letters_and_moved_none_is_named(cloud: Any, dlq: An
         "the last run of dedicated DLQ vip did not end well: "
         "the source is empty (what kept it from its work is not on record)"
     )
-    at = time.time()
+    at, denied = time.time(), "AccessDeniedException for dynamodb:Query on deadletter-letters"
+    cloud.remembers("orders", "vip", ended_at=at, stopped="no answer", trouble=denied)
+    assert denied in needs(dlq)["run-failed"]
     cloud.remembers("orders", "vip", ended_at=at, ended_well_at=at, stopped="nothing to do")
     assert needs(dlq) == {}
 
@@ -551,9 +553,13 @@ def _breaker(cloud: Any) -> DynamoDBBreaker:
 def test_a_circuit_names_no_cause_that_its_record_has_not(orders: Any, dlq: Any) -> None:
     orders.circuit("orders", "orders", "OPEN", open_until=int(time.time()) + 600)
     orders.letter("{}")
-    shown = dlq("status orders").stdout
+    says = (
+        "DLQ empty: unknown: no message goes back until circuit orders closes",
+        "Why they fail:\n  dlq groups orders\n",
+    )
+    shown = dlq("status orders", says=says).stdout
     assert re.search(rf"circuit OPEN since {A_TIME}: why it opened is not on record\n", shown)
-    assert "DLQ empty: unknown: no message goes back until circuit orders closes" in shown
+    assert re.search(rf"Next: no message goes back .*; its next canary is due at {A_TIME}", shown)
 
 
 def test_a_circuit_that_its_calls_opened_says_how_many_failed(orders: Any, dlq: Any) -> None:
@@ -663,7 +669,8 @@ def test_a_pipeline_that_did_not_run_has_no_rate(orders: Any, dlq: Any) -> None:
     for ago, says in ((60, "; none went back in 15 min"), (1_000, "; no run is known in 15 min")):
         at = now - ago
         orders.remembers("orders", "dlq", ended_at=at, ended_well_at=at, stopped="x")
-        dlq("status", says=says)
+        last = f"Last run: {ago // 60} min ago; ended because x"
+        dlq("status", says=(says, last))
 
 
 @each_row(

@@ -44,9 +44,8 @@ def test_an_act_is_planned_agreed_to_and_recorded_as_the_pages(
     [row] = json.loads(dlq("circuit list --json").stdout)["circuits"]
     assert (row["state"], row["forced_reason"]) == ("OPEN", "the bank is down")
     [change] = json.loads(dlq("audit --json").stdout)["changes"]
-    assert (change["command"], change["via"], change["outcome"]) == (
-        "circuit open", "dlq ui", "done",
-    )  # fmt: skip
+    said = (change["command"], change["via"], change["outcome"])
+    assert said == ("circuit open", "dlq ui", "done")
     # A second click finds nothing to do.
     again = browser.post(do, reason="the bank is down")
     assert (again.status, "was carried out" in again.text) == (404, True)
@@ -65,30 +64,34 @@ def test_without_a_reason_nothing_is_done_and_the_plan_stays(
 
 
 def test_a_retry_names_its_count_and_leads_to_its_run(orders: Cloud, opened: Opened) -> None:
-    ids = [orders.park("orders", "POISON", origin=f"first-{number}") for number in range(3)]
+    for number in range(3):
+        orders.park("orders", "POISON", origin=f"first-{number}")
     browser = opened(acts=True)
-    plan = browser.post("plan/retry", pipeline="orders", places="parked", everything="on")
-    assert plan.status == 200, plan.text
-    assert "<button>Retry 3 messages</button>" in plan.text, (ids, plan.text)
-    do = browser.planned("retry", pipeline="orders", places="parked", everything="on")
-    done = browser.post(do, reason="fixed")
+    choice = {"pipeline": "orders", "places": "parked", "everything": "on"}
+    assert "<button>Retry 3 messages</button>" in browser.post("plan/retry", **choice).text
+    done = browser.post(browser.planned("retry", **choice), reason="fixed")
     assert done.status == 303, done.text
     assert browser.get(done.headers["location"].removeprefix(browser.guard.root)).status == 200
+
+
+EDIT = {"pipeline": "orders", "places": "parked", "everything": "on", "edit": "on"}
+
+
+def edited(browser: Browser) -> str:
+    """The parked message, as the page has a person edit it."""
+    page = html.unescape(browser.post("plan/retry", **EDIT).text)
+    return page.partition('spellcheck="false">')[2].partition("</textarea>")[0]
 
 
 def test_a_message_is_edited_before_it_is_sent(orders: Cloud, opened: Opened) -> None:
     orders.park("orders", "POISON", json.dumps({"price": 0}), origin="first-1")
     browser = opened(acts=True)
-    choice = {"pipeline": "orders", "places": "parked", "everything": "on", "edit": "on"}
-    first = browser.post("plan/retry", **choice)
-    text = html.unescape(first.text)
-    assert '"price": 0' in text, text
-    document = text.partition('spellcheck="false">')[2].partition("</textarea>")[0]
+    document = edited(browser)
+    assert '"price": 0' in document
     changed = document.replace('"price": 0', '"price": 7')
-    plan = browser.post("plan/retry", **choice, document=changed)
+    plan = browser.post("plan/retry", **EDIT, document=changed)
     assert '"price": 7' in html.unescape(plan.text), plan.text
-    same = browser.post("plan/retry", **choice, document="no JSON")
-    assert same.status == 400
+    assert browser.post("plan/retry", **EDIT, document="no JSON").status == 400
 
 
 @dataclass
@@ -105,10 +108,8 @@ class EditedRetry:
     def begin(self) -> str:
         """What the page shows at once."""
         self.cloud.park("orders", "POISON", BODIES[0], origin="origin-0")
-        choice = {"pipeline": "orders", "places": "parked", "everything": "on", "edit": "on"}
-        first = html.unescape(self.browser.post("plan/retry", **choice).text)
-        document = first.partition('spellcheck="false">')[2].partition("</textarea>")[0]
-        do = self.browser.planned("retry", **choice, document=document.replace("1.10", "13"))
+        document = edited(self.browser).replace("1.10", "13")
+        do = self.browser.planned("retry", **EDIT, document=document)
         done = self.browser.post(do, reason="the price was wrong")
         assert done.status == 303, done.text
         self.run = done.headers["location"].removeprefix(self.browser.guard.root)
