@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache, lru_cache
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, cast
+from unittest.mock import Mock
 from uuid import uuid4
 
 import boto3
@@ -22,13 +26,13 @@ import moto.core.responses as moto_responses
 import pytest
 from botocore import xform_name
 from botocore.client import BaseClient
-from botocore.exceptions import ClientError
 from botocore.session import Session
 from moto import mock_aws
 from typer.testing import CliRunner, Result
 
 from console.cli.main import app
 from console.operations import aws, item, letter_walk
+from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
@@ -41,8 +45,8 @@ from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.moving import answer_request
 from deadletter.aws.wiring.world import World
-from deadletter.circuit.state import State
 from deadletter.contract import CHANGES, MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.failure.causes import FailedTry, Second
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp
@@ -55,6 +59,7 @@ from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import SHARDS, never
 from deadletter.replay.manifest import Manifest, ManifestIndex, PartStatus, part_name
 from deadletter.replay.names import Name, to_lines
+from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome, Ticket
@@ -62,7 +67,7 @@ from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
-from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
+from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs, client_error
 from deadletter.watch.row import WatchRow
 from tests.samples import blame_for
 from tests.tables import create_keyed_table, create_tables
@@ -73,6 +78,12 @@ TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
 
 ACCOUNT = "123456789012"  # moto's
 BUCKET = "letters-bucket"
+
+
+def redrive_policy(dlq: str, receives: int = 5) -> str:
+    """The attribute RedrivePolicy of a queue with this DLQ."""
+    target = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{dlq}"
+    return json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": receives})
 
 
 class Kept:
@@ -330,18 +341,35 @@ class Cloud:
     def parameter(self, name: str, value: str) -> None:
         self.ssm.put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
 
+    def redeploy(self, path: str = "pipelines/orders", **values: Any) -> None:
+        """These values of a parameter are others, as after another deployment."""
+        name = f"/{self.app}/{path}"
+        stored = json.loads(self.ssm.get_parameter(Name=name)["Parameter"]["Value"])
+        self.parameter(name, json.dumps({**stored, **values}))
+
     def put(self, table: str, item: Mapping[str, Any]) -> None:
         self.dynamodb.put_item(TableName=table, Item=item)
 
     def waiting(self, pipeline: str, lane: str, letters: int, due: float = 1.0) -> None:
         """Letters that the redriver put into a lane of the waiting room."""
-        room = self._room(pipeline)
-        taken = [
-            ReceivedLetter(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
-            for number in range(letters)
-        ]
-        admitted = [Order(letter, Hold(lane, due, "test"), Stamp("first-life")) for letter in taken]
-        assert len(room.admit(admitted)) == letters
+        for number in range(letters):
+            letter = Letter(f"{lane}-{number}", "{}")
+            self.admit(lane, letter, Stamp("first-life"), due=due, pipeline=pipeline)
+
+    def admit(
+        self,
+        lane: str,
+        letter: Letter,
+        stamp: Stamp,
+        *,
+        due: float = 1.0,
+        pipeline: str = "orders",
+        **hold: Any,
+    ) -> None:
+        """A letter that the redriver has put into a lane of the waiting room."""
+        held = Hold(lane, due, **{"because": "test", **hold})
+        order = Order(ReceivedLetter(letter, "", 0.0), held, stamp)
+        assert self._room(pipeline, self.s3).admit([order])
 
     def rescued(
         self,
@@ -378,21 +406,50 @@ class Cloud:
     ) -> None:
         """A failure in the ledger, as the consumer library records it."""
         failure = {"at": time.time() - 3_600, "attempt": 0, "category": Category.TRANSIENT} | facts
-        ledger = DynamoDBLedger(self.dynamodb, "letters", pipeline, time.time, 86_400)
-        ledger.failed(origin, Failure(**{"blame": blame_for(failure), **failure}), about)
+        made = Failure(**{"blame": blame_for(failure), **failure})
+        self.ledger(pipeline).failed(origin, made, about)
+
+    def sudden(self, fingerprint: str, error_type: str = "ValidationError") -> DynamoDBCauses:
+        """A cause that suddenly fails most messages of orders, so that it is held."""
+        tokens = map(str, count())
+        causes = DynamoDBCauses(self.dynamodb, "circuits", "orders", lambda: next(tokens))
+        now = int(time.time())
+        causes.count([Second(now - 1_800, 100)], now - 1_800)
+        tries = tuple(FailedTry(fingerprint, error_type, letter) for letter in range(25))
+        _, begun = causes.count([Second(now, 25, tries)], now)
+        assert begun == (fingerprint,)
+        return causes
 
     def recovered(self, pipeline: str, origin: str) -> None:
         """The consumer processed the letter, as the ledger says."""
-        ledger = DynamoDBLedger(self.dynamodb, "letters", pipeline, time.time, 86_400)
-        ledger.recovered(origin, 0, time.time())
+        self.ledger(pipeline).recovered(origin, 0, time.time())
 
-    def circuit(self, pipeline: str, key: str, state: State) -> None:
+    def ledger(self, pipeline: str = "orders") -> DynamoDBLedger:
+        return DynamoDBLedger(self.dynamodb, "letters", pipeline, time.time, 86_400)
+
+    def circuit(self, pipeline: str, key: str, state: str, **more: Any) -> None:
         """A circuit as its breaker has left it."""
-        now = str(int(time.time()))
-        self.put("circuits", {
-            "pipeline": {"S": pipeline}, "circuit_key": {"S": key}, "state": {"S": str(state)},
-            "generation": {"N": "3"}, "opened_at": {"N": now}, "troubled": {"S": pipeline},
-        })  # fmt: skip
+        row = {
+            "pipeline": pipeline, "circuit_key": key, "state": str(state), "generation": 3,
+            "opened_at": int(time.time()), "troubled": pipeline, **more,
+        }  # fmt: skip
+        self.put("circuits", item.stored(row))
+
+    def alarm(self, name: str, state: str = "ALARM", **more: Any) -> None:
+        """An alarm of CloudWatch in this state."""
+        about: dict[str, Any] = {
+            "Namespace": "AWS/SQS", "MetricName": "Age", "Statistic": "Maximum", "Period": 60,
+            "EvaluationPeriods": 1, "Threshold": 0, "ComparisonOperator": "GreaterThanThreshold",
+        }  # fmt: skip
+        self.cloudwatch.put_metric_alarm(AlarmName=name, **{**about, **more})
+        self.cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="test")
+
+    def figure(self, metric: str, value: float, at: datetime, **of: str) -> None:
+        """A figure of CloudWatch: of a queue if `of` says nothing else."""
+        namespace = of.pop("namespace", "AWS/SQS")
+        dimensions = [{"Name": name, "Value": text} for name, text in of.items()]
+        point = {"MetricName": metric, "Dimensions": dimensions, "Timestamp": at, "Value": value}
+        self.cloudwatch.put_metric_data(Namespace=namespace, MetricData=[point])
 
     def replay(self, run: ReplayRun, **plan: Any) -> ReplayRun:
         """A replay run as the command line and its execution have left it."""
@@ -435,6 +492,13 @@ class Cloud:
         )  # fmt: skip
         noted = {"shard": 0, "position": 0, "attempt": 1, "at": time.time(), **facts}
         tickets.put([Ticket(run=run, origin=origin, copy=copy, fate=fate, **noted)])
+
+    def discarded(self, run: str, letter: Letter, stamp: Stamp, **facts: Any) -> None:
+        """The copy of a message that a run has thrown away."""
+        given = {"home": "parking:default", "at": 1, "by": "ann", "because": "a test", **facts}
+        copy = DiscardedLetter(letter=letter, stamp=stamp, **given)
+        objects = S3RunObjects(self.s3, BUCKET, "orders", run)
+        objects.put(discarded_name(letter.message_id), copy.to_bytes())
 
     def replays(self, pipeline: str) -> DynamoDBReplayRuns:
         return DynamoDBReplayRuns(self.dynamodb, "letters", pipeline, time.time)
@@ -527,14 +591,34 @@ Dlq = Callable[..., Result]
 
 @pytest.fixture
 def dlq() -> Iterator[Dlq]:
-    """Types a command line; `input` is what the person answers.
+    """Types a command line, and more words behind it; `answers` is what the person types then.
+
+    `ends` is how it has to end, `says` what has to be in standard output, and `refuses` what has
+    to be in standard error, wherever it breaks its lines; of several texts each.
 
     A command that fails does not wait for what it asked in threads: the fixture does, for they
     may only ask the AWS of the test.
     """
 
-    def typed(*arguments: str, env: Mapping[str, str] | None = None, answers: str = "") -> Result:
-        return CliRunner().invoke(app, arguments, env=env, input=answers, prog_name="dlq")
+    def typed(
+        line: str = "",
+        *more: str,
+        env: Mapping[str, str] | None = None,
+        answers: str = "",
+        ends: int | None = None,
+        says: str | Sequence[str] = (),
+        refuses: str | Sequence[str] = (),
+    ) -> Result:
+        words = [*shlex.split(line), *more]
+        done = CliRunner().invoke(app, words, env=env, input=answers, prog_name="dlq")
+        if ends is not None:
+            assert done.exit_code == ends, done.output
+        for texts, stream in ((says, "stdout"), (refuses, "stderr")):
+            shown = getattr(done, stream)
+            joined = " ".join(shown.split())
+            for text in (texts,) if isinstance(texts, str) else texts:
+                assert text in shown or text in joined, done.output
+        return done
 
     before = set(threading.enumerate())
     with mock_aws():
@@ -556,16 +640,14 @@ class FakeMachine:
 
     def list_executions(self, **_request: Any) -> dict[str, Any]:
         if self.running is None:
-            code = {"Error": {"Code": "AccessDeniedException", "Message": "may not"}}
-            raise ClientError(code, "ListExecutions")
+            raise client_error("ListExecutions", "AccessDeniedException", "may not")
         return {"executions": [{"name": name} for name in self.running]}
 
     def start_execution(self, **request: Any) -> dict[str, Any]:
         if self.raises is not None:
             raise self.raises
         if request["name"] in [execution["name"] for execution in self.started]:
-            code = {"Error": {"Code": "ExecutionAlreadyExists", "Message": ""}}
-            raise ClientError(code, "StartExecution")
+            raise client_error("StartExecution", "ExecutionAlreadyExists", "")
         self.started.append(request)
         return {}
 
@@ -661,20 +743,38 @@ class FakeLambda:
         return {"StatusCode": 200, "Payload": io.BytesIO(report), **error}
 
 
-@pytest.fixture
-def functions(monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
-    """Stands in for Lambda behind the one factory that clients come from."""
-    fake = FakeLambda({"ended_well": True})
+def refusing(operation: str, says: str = "not allowed") -> Mock:
+    """A function that AWS refuses this operation."""
+    return Mock(side_effect=client_error(operation, "AccessDeniedException", says))
+
+
+def connecting(monkeypatch: pytest.MonkeyPatch, **replaced: Callable[[Any], Any]) -> None:
+    """From now on these clients are others, each made of the one before."""
     real = aws.connect
 
     def connect(profile: str | None, region: str | None) -> aws.Aws:
         clients = real(profile, region)
-        clients.__dict__["lambda_"] = fake
-        clients.__dict__["stepfunctions"] = fake.machine
+        for name, another in replaced.items():
+            clients.__dict__[name] = another(getattr(clients, name))
         return clients
 
     monkeypatch.setattr(aws, "connect", connect)
+
+
+@pytest.fixture
+def functions(monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
+    """Stands in for Lambda behind the one factory that clients come from."""
+    fake = FakeLambda({"ended_well": True})
+    connecting(monkeypatch, lambda_=lambda _: fake, stepfunctions=lambda _: fake.machine)
     return fake
+
+
+def routed(cloud: Cloud, functions: FakeLambda, settings: Any = None, **deployed: Any) -> Cloud:
+    """Pipeline orders, whose router answers."""
+    cloud.deploy("orders", settings=settings, **deployed)
+    functions.configure("orders", **(settings or {}))
+    functions.routes = True
+    return cloud
 
 
 @pytest.fixture

@@ -9,24 +9,18 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, cast
 
-from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients
-from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
 from deadletter.failure.about_letter import about_letter
-from deadletter.failure.causes import FailedTry, Second
 from deadletter.failure.failure import Category
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
-from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.order import Order
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from deadletter.routing.decision import Hold
 from deadletter.rules.document import DocumentBuilder
 from deadletter.rules.rulebook import read_rules
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
@@ -111,8 +105,7 @@ def play(cloud: Cloud, life: Life, home: str = "orders-dlq") -> str:
     if "lane" in life:
         due = now + 9_000 if life["lane"].startswith("circuit:") else now - 1
         held = Stamp(ORIGIN, first_sent=first_sent, decision="HOLD", **facts)
-        order = Order(ReceivedLetter(letter, "", 0.0), Hold(life["lane"], due, "waits"), held)
-        assert cloud._room("orders", cloud.s3).admit([order])
+        cloud.admit(life["lane"], letter, held, due=due, because="waits")
     id_ = ORIGIN
     if not facts:
         id_ = cloud.letter(body, home)
@@ -138,11 +131,7 @@ def _has_failed(cloud: Cloud, pipeline: Pipeline, id_: str, letter: Letter, life
             "fingerprint": f"print-{attempt}", **facts, "category": Category(facts["category"]),
         })  # fmt: skip
     if life.get("sudden"):
-        store = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: "token")
-        store.count([Second(int(now) - 1_800, 100)], int(now) - 1_800)
-        tries = [FailedTry(life["failures"][0]["fingerprint"], "ValidationError", letter)
-                 for letter in range(25)]  # fmt: skip
-        store.count([Second(int(now), 25, tuple(tries))], int(now))
+        cloud.sudden(life["failures"][0]["fingerprint"])
 
 
 def _has_rules(cloud: Cloud, pipeline: Pipeline, life: Life) -> None:
@@ -151,8 +140,7 @@ def _has_rules(cloud: Cloud, pipeline: Pipeline, life: Life) -> None:
         cloud.rule(**{**row, "pattern": json.dumps(row["pattern"])} if "pattern" in row else row)
     if "matched" in life:
         keys = [rule.counts_key for rule in read_rules(rows, pipeline).rules.values()]
-        ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
-        ledger.count_matches(dict.fromkeys(keys, life["matched"]))
+        cloud.ledger().count_matches(dict.fromkeys(keys, life["matched"]))
 
 
 def next_run(cloud: Cloud, life: Life, home: str = "dlq") -> None:

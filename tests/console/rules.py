@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,11 +14,9 @@ HOLD: Mapping[str, Any] = {"action": "HOLD", "tenantId": "a"}
 """The columns of a rule."""
 
 
-def typed(dlq: Any, line: str, *more: str, answers: str = "", ends: Exit = Exit.DONE) -> Any:
+def typed(dlq: Any, line: str, *more: str, ends: Exit = Exit.DONE, **expected: Any) -> Any:
     """What `dlq rules LINE` says; it ends as expected."""
-    done = dlq("rules", *shlex.split(line), *more, answers=answers)
-    assert done.exit_code == ends, done.output
-    return done
+    return dlq(f"rules {line}", *more, ends=ends, **expected)
 
 
 def lacks(text: str, *expected: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,20 +15,15 @@ import pytest
 from botocore.exceptions import ClientError
 
 from console.cli.exit import Exit
-from console.operations import aws, endpoint_check, item, pager
-from deadletter.aws.causes import DynamoDBCauses
-from deadletter.failure.causes import FailedTry, Second
+from console.operations import endpoint_check, item, pager
 from deadletter.replay.run import RunState
 from deadletter.replay.ticket import ReplayOutcome
+from deadletter.testing.fakes import client_error
 from deadletter.webhook.http import NoAnswer
-from tests.console.cli import (
-    test_discard,
-    test_replay_report,
-    test_replay_runs,
-    test_retry,
-)
-from tests.console.conftest import REGION
+from tests.console.cli import test_discard, test_replay_report, test_replay_runs, test_retry
+from tests.console.conftest import REGION, connecting, routed
 from tests.infra.test_permissions import COMMANDS
+from tests.tables import create_keyed_table
 from tools import commands_page
 
 CAUSE = "0123456789abcdef"
@@ -36,73 +31,49 @@ HELD, WAITING = "4f0c1b2a3d4e5f60", "5f0c1b2a3d4e5f60"
 RUNNING, OVER = "7f0c1b2a3d4e5f60", "6f0c1b2a3d4e5f60"
 SECRET = "deadletter/webhooks/acme"
 URL = "https://hooks.acme.example/in?token=hunter2"
-SAID, BECAUSE = ("--reason", "a test"), ("--why", "a test")
+SAID = "--reason 'a test'"
 
 # What no row may say: contents of letters, and what may be a token.
 SECRETS = ("4111-x", "hunter2", "price", "whsec_")
 
-# What is typed of each command that changes something, and the reason that is kept. Words in
-# braces are filled in.
-TYPED: dict[str, tuple[str, ...]] = {
-    "dlq mute": ("mute", "orders", "--for", "2h", *SAID),
-    "dlq doctor": ("doctor", "--send-page"),
-    "dlq retry": ("retry", "-f", "reason=poison", *SAID, "--yes"),
-    "dlq discard": ("discard", "-f", "reason=poison", *SAID, "--yes"),
-    "dlq restore": ("restore", "thrown-away", *SAID, "--yes"),
-    "dlq forget": ("forget", "due-0", *SAID, "--confirm", "deadletter"),
-    "dlq run hold": ("run", "hold", RUNNING, *SAID),
-    "dlq run resume": ("run", "resume", HELD, *SAID, "--yes"),
-    "dlq run abort": ("run", "abort", HELD, *SAID, "--yes"),
-    "dlq run approve": ("run", "approve", WAITING, *SAID, "--yes"),
-    "dlq run reject": ("run", "reject", WAITING, *SAID, "--yes"),
-    "dlq circuit open": ("circuit", "open", *SAID, "--expires", "1h", "--yes"),
-    "dlq circuit close": ("circuit", "close", *SAID, "--expires", "1h", "--yes"),
-    "dlq circuit release": ("circuit", "release", *SAID, "--yes"),
-    "dlq endpoint add": (
-        *("endpoint", "add", "new", "--url", URL, "--secret", SECRET, *SAID, "--yes"),
-    ),
-    "dlq endpoint disable": ("endpoint", "disable", "acme", *SAID, "--yes"),
-    "dlq rules add": (
-        *("rules", "add", "new", "-f", "tenant=a", "--action", "hold", *SAID),
-        *("--expires", "1h", "--yes"),
-    ),
-    "dlq rules disable": ("rules", "disable", "on", *SAID, "--yes"),
-    "dlq rules remove": ("rules", "remove", "on", *SAID, "--yes"),
-    "dlq rules undo": ("rules", "undo", "edited", *SAID, "--yes"),
-    "dlq rules apply": ("rules", "apply", "{rules}", *SAID, "--yes"),
+# What is typed behind each command that changes something, with the reason that is kept.
+TYPED = {
+    "dlq mute": f"orders --for 2h {SAID}",
+    "dlq doctor": "--send-page",
+    "dlq retry": f"-f reason=poison {SAID} --yes",
+    "dlq discard": f"-f reason=poison {SAID} --yes",
+    "dlq restore": f"thrown-away {SAID} --yes",
+    "dlq forget": f"due-0 {SAID} --confirm deadletter",
+    "dlq run hold": f"{RUNNING} {SAID}",
+    "dlq run resume": f"{HELD} {SAID} --yes",
+    "dlq run abort": f"{HELD} {SAID} --yes",
+    "dlq run approve": f"{WAITING} {SAID} --yes",
+    "dlq run reject": f"{WAITING} {SAID} --yes",
+    "dlq circuit open": f"{SAID} --expires 1h --yes",
+    "dlq circuit close": f"{SAID} --expires 1h --yes",
+    "dlq circuit release": f"{SAID} --yes",
+    "dlq endpoint add": f"new --url '{URL}' --secret {SECRET} {SAID} --yes",
+    "dlq endpoint disable": f"acme {SAID} --yes",
+    "dlq rules add": f"new -f tenant=a --action hold {SAID} --expires 1h --yes",
+    "dlq rules disable": f"on {SAID} --yes",
+    "dlq rules remove": f"on {SAID} --yes",
+    "dlq rules undo": f"edited {SAID} --yes",
+    "dlq rules apply": f"rules.json {SAID} --yes",
 }
 
-AUTO = ("retry", "--auto", *SAID, "--yes")
+AUTO = f"dlq retry --auto {SAID} --yes"
 
 # Looks, and trials that change nothing.
-LOOKS = [
-    ("retry", "--auto", "--dry-run"),
-    ("retry", "--in", "parked", "--all", "--dry-run"),
-    ("list", "--look"),
-    ("run", "list"),
-    ("show", HELD),
-    ("circuit", "list"),
-    ("doctor", "orders"),
-    ("doctor", "orders", "--removal"),
-    ("groups",),
-    ("endpoint", "list"),
-    ("endpoint", "add", "acme", "--post", "--dry-run"),
-    ("rules", "list"),
-    ("rules", "test", "-f", "tenant=acme"),
-    ("audit",),
-]
+LOOKS = (
+    *("retry --auto --dry-run", "retry --in parked --all --dry-run", "list --look", "run list"),
+    *(f"show {HELD}", "circuit list", "doctor orders", "doctor orders --removal", "groups"),
+    *("endpoint list", "endpoint add acme --post --dry-run", "rules list", "audit"),
+    "rules test -f tenant=acme",
+)
 
 _CHANGING = (
-    "Put",
-    "Update",
-    "Delete",
-    "Create",
-    "Set",
-    "Start",
-    "Send",
-    "BatchWrite",
-    "Invoke",
-    "Publish",
+    *("Put", "Update", "Delete", "Create", "Set", "Start", "Send"),
+    *("BatchWrite", "Invoke", "Publish"),
 )
 
 
@@ -156,8 +127,7 @@ class Mutable:
         return getattr(self._client, name)
 
     def get_alarm_mute_rule(self, **_request: Any) -> Any:
-        says = {"Code": "ResourceNotFoundException", "Message": "no such rule"}
-        raise ClientError({"Error": says}, "GetAlarmMuteRule")  # type: ignore[typeddict-item]
+        raise client_error("GetAlarmMuteRule", "ResourceNotFoundException", "no such rule")
 
     def get_paginator(self, operation: str) -> Any:
         return self if operation == "describe_alarms" else self._client.get_paginator(operation)
@@ -187,11 +157,11 @@ class Stage:
     cloud: Any
     functions: Any
     dlq: Any
-    words: Mapping[str, str]
     cloudwatch: Mutable
 
-    def type(self, words: tuple[str, ...]) -> Any:
-        return self.dlq(*(self.words.get(word, word) for word in words))
+    def type(self, command: str, **expected: Any) -> Any:
+        line = command.removeprefix("dlq ")
+        return self.dlq(f"{line} {TYPED.get(command, '')}", **expected)
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the audit table, the first first."""
@@ -220,9 +190,7 @@ def stage(
     cloud: Any, functions: Any, dlq: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Stage:
     settings = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
-    cloud.deploy("orders", settings=settings, context=["tenantId"])
-    functions.configure("orders", **settings)
-    functions.routes = True
+    routed(cloud, functions, settings, context=["tenantId"])
     functions.report = {"stopped": "the source is empty", "moved": 0, "ended_well": True}
     _endpoints(cloud, monkeypatch)
     _runs(cloud)
@@ -231,24 +199,20 @@ def stage(
     cloud.park("orders", "PERMANENT", origin="d")
     test_discard.discarded(cloud, OVER, "thrown-away")
     cloud.waiting("orders", "due", 1, due=4e9)
-    causes = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: str(time.time_ns()))
-    now = int(time.time())
-    causes.count([Second(now - 1_800, 100)], now - 1_800)
-    tries = tuple(FailedTry(CAUSE, "ValidationError", letter) for letter in range(25))
-    causes.count([Second(now, 25, tries)], now)
-    assert dlq("circuit", "open", *SAID, "--expires", "1h", "--yes").exit_code == Exit.DONE
+    cloud.sudden(CAUSE)
+    dlq(f"circuit open {SAID} --expires 1h --yes", ends=Exit.DONE)
     cloud.rule("on", tenantId="a", action="HOLD")
-    rules = tmp_path / "rules.json"
     rule = {"pipeline": "orders", "tenantId": "c", "action": "QUARANTINE"}
-    rules.write_text(json.dumps([{**rule, "rule_id": name} for name in ("one", "two")]))
+    rules = json.dumps([{**rule, "rule_id": name} for name in ("one", "two")])
+    (tmp_path / "rules.json").write_text(rules)
+    monkeypatch.chdir(tmp_path)
     cloud.failed("orders", cloud.letter('{"card": "4111-x"}'), fingerprint="f1")
     for row in cloud.dynamodb.scan(TableName="audit")["Items"]:
         cloud.dynamodb.delete_item(TableName="audit", Key={key: row[key] for key in ("pk", "sk")})
     _edited(cloud)
-    words = {"{rules}": str(rules)}
     cloudwatch = Mutable(cloud.cloudwatch)
     connecting(monkeypatch, cloudwatch=lambda _client: cloudwatch)
-    return Stage(cloud, functions, dlq, words, cloudwatch)
+    return Stage(cloud, functions, dlq, cloudwatch)
 
 
 def _edited(cloud: Any) -> None:
@@ -263,19 +227,8 @@ def _edited(cloud: Any) -> None:
 
 
 def _endpoints(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = json.loads(cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"])
-    added = {"endpoints_table": "endpoints", "alarm_topic": subscribed_topic()}
-    cloud.parameter("/deadletter/app", json.dumps({**shared, **added}))
-    keys = ("tenant", "endpoint")
-    cloud.dynamodb.create_table(
-        TableName="endpoints",
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
-        KeySchema=[
-            {"AttributeName": key, "KeyType": kind}
-            for key, kind in zip(keys, ("HASH", "RANGE"), strict=True)
-        ],
-    )
+    cloud.redeploy("app", endpoints_table="endpoints", alarm_topic=subscribed_topic())
+    create_keyed_table(cloud.dynamodb, "endpoints", ("tenant", "endpoint"))
     row = {"tenant": "acme", "endpoint": "default", "url": URL, "secrets": [SECRET]}
     cloud.put("endpoints", item.stored({**row, "enabled": True}))
     secrets = boto3.client("secretsmanager", REGION)
@@ -316,26 +269,12 @@ class Refuses:
         if request["TableName"] == "audit":
             self._allowed -= 1
             if self._allowed < 0:
-                says = {"Code": "AccessDeniedException", "Message": "not allowed"}
-                raise ClientError({"Error": says}, "PutItem")  # type: ignore[typeddict-item]
+                raise client_error("PutItem", "AccessDeniedException", "not allowed")
         return self._client.put_item(**request)
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, allowed: int = 0) -> None:
     connecting(monkeypatch, dynamodb=lambda client: Refuses(client, allowed))
-
-
-def connecting(monkeypatch: pytest.MonkeyPatch, **replaced: Callable[[Any], Any]) -> None:
-    """From now on these clients are others."""
-    real = aws.connect
-
-    def connect(profile: str | None, region: str | None) -> aws.Aws:
-        clients = real(profile, region)
-        for name, replace in replaced.items():
-            clients.__dict__[name] = replace(getattr(clients, name))
-        return clients
-
-    monkeypatch.setattr(aws, "connect", connect)
 
 
 @pytest.mark.parametrize("command", TYPED)
@@ -345,13 +284,14 @@ def test_a_change_is_recorded_with_who_what_and_why_and_how_it_ended_or_is_not_m
     with pytest.MonkeyPatch.context() as patch:
         refusing(patch)
         as_it_was = stage.everything()
-        refused = stage.type(TYPED[command])
-        assert refused.exit_code == Exit.UNREACHABLE, refused.output
-        assert "Nothing was done, because the change could not be recorded" in refused.stderr
-        assert "dynamodb:PutItem into the audit table audit" in refused.stderr
+        refuses = (
+            "Nothing was done, because the change could not be recorded",
+            "dynamodb:PutItem into the audit table audit",
+        )
+        stage.type(command, ends=Exit.UNREACHABLE, refuses=refuses)
         assert stage.everything() == as_it_was
     before = time.time()
-    done = stage.type(TYPED[command])
+    done = stage.type(command)
     assert done.exit_code in (Exit.DONE, Exit.ATTENTION), done.output
     rows = stage.rows()
     begun = [row for row in rows if not row["sk"].endswith("#end")]
@@ -390,10 +330,8 @@ def test_without_the_permission_the_table_and_the_policies_are_named(
 ) -> None:
     refusing(monkeypatch)
     before = stage.everything()
-    done = stage.type(TYPED["dlq rules disable"])
-    assert done.exit_code == Exit.UNREACHABLE
-    assert "AWS refuses PutItem: not allowed" in done.stderr
-    assert "managed polic" in done.stderr
+    refuses = ("AWS refuses PutItem: not allowed", "managed polic")
+    stage.type("dlq rules disable", ends=Exit.UNREACHABLE, refuses=refuses)
     assert stage.everything() == before
 
 
@@ -402,7 +340,7 @@ def test_of_a_file_no_rule_is_written_unless_all_are_recorded(
 ) -> None:
     refusing(monkeypatch, allowed=1)
     before = stage.everything()
-    assert stage.type(TYPED["dlq rules apply"]).exit_code == Exit.UNREACHABLE
+    stage.type("dlq rules apply", ends=Exit.UNREACHABLE)
     assert stage.everything() == before
 
 
@@ -410,7 +348,7 @@ def test_a_change_whose_end_can_not_be_recorded_is_made_all_the_same(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusing(monkeypatch, allowed=1)
-    assert stage.type(TYPED["dlq rules disable"]).exit_code == Exit.DONE
+    stage.type("dlq rules disable", ends=Exit.DONE)
     assert stage.cloud.rules()["on"]["enabled"] is False
     [row] = stage.rows()
     assert row["before"]["rule_id"] == "on"
@@ -419,7 +357,7 @@ def test_a_change_whose_end_can_not_be_recorded_is_made_all_the_same(
 def test_a_change_that_fails_is_recorded_with_the_name_of_its_error(stage: Stage) -> None:
     denied = {"Error": {"Code": "AccessDeniedException", "Message": "may not: card 4111-x"}}
     stage.functions.raises = ClientError(denied, "Invoke")  # type: ignore[arg-type]
-    assert stage.type(AUTO).exit_code == Exit.UNREACHABLE
+    stage.type(AUTO, ends=Exit.UNREACHABLE)
     _, end = stage.rows()
     assert (end["outcome"], end["error"]) == ("failed", "AccessDeniedException")
     assert "4111-x" not in json.dumps(stage.rows())
@@ -427,6 +365,6 @@ def test_a_change_that_fails_is_recorded_with_the_name_of_its_error(stage: Stage
 
 def test_a_run_that_is_not_waited_for_is_recorded_as_such(stage: Stage) -> None:
     stage.functions.raises = KeyboardInterrupt()
-    assert stage.type(AUTO).exit_code == Exit.STOPPED
+    stage.type(AUTO, ends=Exit.STOPPED)
     _, end = stage.rows()
     assert (end["outcome"], end["error"]) == ("failed", "KeyboardInterrupt")

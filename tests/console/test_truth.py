@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 from botocore.client import BaseClient
-from botocore.exceptions import ClientError
 
 from console.cli.exit import Exit
 from deadletter.aws.claims import DynamoDBClaims
-from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.failure.failure import Category
 from deadletter.processing.idempotency import BusinessKey
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from tests.console.conftest import Cloud, Dlq, FakeLambda
+from tests.console.conftest import Cloud, Dlq, FakeLambda, refusing
 from tests.console.lives import (
     LABELLED,
     LIVES,
@@ -83,7 +81,7 @@ def test_a_rule_on_a_cause_parks_its_messages_although_the_cause_is_held(
     said = ("--reason", "the producer is wrong", "--expires", "24h", "--yes")
     about = ("--action", "QUARANTINE", "-f", "cause=01234567")
 
-    added = dlq("rules", "add", "lost", *about, *said)
+    added = dlq("rules add lost", *about, *said)
     now = told(dlq, sudden)
     next_run(cloud, LIVES["sudden"])
 
@@ -99,25 +97,19 @@ def test_what_the_ledger_does_not_keep_is_not_guessed(cloud: Cloud, dlq: Dlq) ->
     assert told(dlq, fresh)["because"] == (
         "rule bad decides; it reads body.kind (--look): PARK by rule bad or REDRIVE"
     )
-    shown = dlq("show", fresh).output
-    assert "can't be told: rule bad decides; it reads body.kind (--look)" in shown
-    assert f"\n  dlq show {fresh} --look\n" in shown
+    untold = "can't be told: rule bad decides; it reads body.kind (--look)"
+    dlq(f"show {fresh}", says=(untold, f"\n  dlq show {fresh} --look\n"))
 
 
 def test_a_letter_whose_body_may_not_be_read_is_judged_as_it_waits(
     cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delayed = play(cloud, LIVES["delayed"])
-
-    def refused(*_: Any) -> None:
-        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": ""}}, "GetItem")
-
-    monkeypatch.setattr(DynamoDBWaitingRoom, "content", refused)
+    monkeypatch.setattr(DynamoDBWaitingRoom, "content", refusing("GetItem"))
 
     now = told(dlq, delayed)
-    assert (now["action"], now["by"], now["because"]) == (
-        "REDRIVE", "failure record", "attempt 2, its delay is served",
-    )  # fmt: skip
+    said = (now["action"], now["by"], now["because"])
+    assert said == ("REDRIVE", "failure record", "attempt 2, its delay is served")
     cloud.rule("stop", action="QUARANTINE", tenantId="acme")
     assert label_of(told(dlq, delayed)) == "PARK QUARANTINED"
 
@@ -125,10 +117,8 @@ def test_a_letter_whose_body_may_not_be_read_is_judged_as_it_waits(
 def test_a_letter_in_a_dedicated_dlq_is_judged_as_the_runs_of_that_queue_do(
     cloud: Cloud, dlq: Dlq
 ) -> None:
-    life = {
-        **LIVES["fresh"],
-        "rules": [{"action": "DEDICATED_DLQ", "queue": "vip", "tenantId": "acme"}],
-    }
+    isolates = {"action": "DEDICATED_DLQ", "queue": "vip", "tenantId": "acme"}
+    life = {**LIVES["fresh"], "rules": [isolates]}
     fresh = play(cloud, life, "orders-dlq-vip")
 
     assert label_of(told(dlq, fresh)) == "REDRIVE"
@@ -154,8 +144,7 @@ def claimed(cloud: Cloud, text: str, *, done: bool = True, origin: str = ORIGIN)
 
 
 def message(dlq: Dlq, id_: str, *options: str) -> dict[str, Any]:
-    result = dlq("show", id_, *options, "--json")
-    assert result.exit_code == 0, result.output
+    result = dlq("show", id_, *options, "--json", ends=0)
     answer: dict[str, Any] = json.loads(result.stdout)["message"]
     return answer
 
@@ -184,9 +173,7 @@ def test_a_business_id_leads_to_the_failures_of_its_message(cloud: Cloud, dlq: D
     cloud.deploy("orders", settings=SETTINGS)
     claimed(cloud, f"key:{ORDER}", done=False)
     cloud.failed("orders", ORIGIN, error_type="KeyError", category=Category.SCHEMA)
-    DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400).note_parked(
-        ORIGIN, time.time(), "PERMANENT", ""
-    )
+    cloud.ledger().note_parked(ORIGIN, time.time(), "PERMANENT", "")
 
     found = message(dlq, ORDER)
 
@@ -202,9 +189,8 @@ def test_an_order_that_two_pipelines_know_is_asked_back(cloud: Cloud, dlq: Dlq) 
     cloud.deploy("bills", "orders", settings=SETTINGS)
     claimed(cloud, f"key:{ORDER}")
     cloud.failed("bills", ORDER)
-    done = dlq("show", ORDER)
-    assert done.exit_code == 2
-    assert f"  dlq show {ORDER} -p bills\n  dlq show {ORDER} -p orders\n" in done.stderr
+    refuses = f"  dlq show {ORDER} -p bills\n  dlq show {ORDER} -p orders\n"
+    dlq(f"show {ORDER}", ends=2, refuses=refuses)
     assert message(dlq, ORDER, "-p", "orders")["processed"]["answer"] == "yes"
 
 
@@ -213,7 +199,7 @@ def test_an_expired_entry_proves_nothing(cloud: Cloud, dlq: Dlq) -> None:
     claims = DynamoDBClaims(cloud.dynamodb, "letters", "orders", lambda: 1_000.0, 60)
     assert claims.done(claims.claim(BusinessKey(f"key:{ORDER}", "p"), "owner", 1_060.0))
 
-    assert dlq("show", ORDER).exit_code == 4
+    dlq(f"show {ORDER}", ends=4)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +217,7 @@ def test_without_a_record_of_success_it_is_not_said_to_be_processed(
     cloud.failed("orders", ORIGIN)
     cloud.letter("{}")
 
-    assert says in " ".join(dlq("show", ORIGIN).stdout.split())
+    dlq(f"show {ORIGIN}", says=says)
 
 
 def test_entries_that_can_not_be_read_are_said_to_be_unread(
@@ -240,11 +226,7 @@ def test_entries_that_can_not_be_read_are_said_to_be_unread(
     cloud.deploy("orders", settings={"consumer_library": True})
     cloud.failed("orders", ORIGIN)
     cloud.letter("{}")
-
-    def refused(*_: Any) -> None:
-        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": ""}}, "Batch")
-
-    monkeypatch.setattr("console.operations.names._claims", refused)
+    monkeypatch.setattr("console.operations.names._claims", refusing("BatchGetItem"))
     assert message(dlq, ORIGIN)["processed"] == {
         "answer": "unknown", "says": "the consumer's entries could not be read",
     }  # fmt: skip
@@ -266,7 +248,7 @@ def test_what_a_name_is_takes_five_keyed_reads(
     with monkeypatch.context() as patch:
         patch.setattr(BaseClient, "_make_api_call", counted)
         patch.setattr("console.operations.message.shown", lambda *_: None)
-        assert dlq("show", ORDER, "--json").exit_code == 0
+        dlq(f"show {ORDER} --json", ends=0)
     assert asked == ["BatchGetItem"] * 5
 
 
@@ -279,13 +261,13 @@ def test_each_answer_names_what_was_not_searched_and_what_that_costs(
     cloud.deploy("orders", settings=SETTINGS)
     cloud.failed("orders", ORIGIN)
     cloud.letter("{}")
-    shown, absent = dlq("show", ORIGIN).stdout, dlq("show", "nothing").stderr
-
-    for text in (shown, absent):
-        lines = " ".join(text.split())
-        assert "ot searched: DLQs and parking queues; --look receives their messages" in lines
-        assert "adds 1 to each receive count" in lines
-        assert "ot searched: the main queue; a look there would count as a receive" in lines
+    costs = (
+        "ot searched: DLQs and parking queues; --look receives their messages",
+        "adds 1 to each receive count",
+        "ot searched: the main queue; a look there would count as a receive",
+    )
+    dlq(f"show {ORIGIN}", says=costs)
+    dlq("show nothing", refuses=costs)
 
 
 # Every act on a message is a line of it.
@@ -296,20 +278,18 @@ def test_each_act_of_a_rule_a_run_or_a_person_is_a_line(
 ) -> None:
     cloud.deploy("orders", settings={"consumer_library": True}, context=["tenantId"])
     said = ("--reason", "prices are wrong", "--yes")
-    added = ("rules", "add", "stop", "-f", "tenant=a", "--action", "quarantine", *said)
     now = time.time()
     cloud.failed("orders", ORIGIN, at=now - 900)
     cloud.failed("orders", ORIGIN, at=now - 600, attempt=1, sent_at=int(now - 700),
                  sent_because="attempt 1, backoff of 90 s")  # fmt: skip
-    ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
-    ledger.note_parked(ORIGIN, now - 500, "QUARANTINED", "stop")
-    assert dlq(*added, "--expires", "never").exit_code == 0
-    assert dlq("rules", "disable", "stop", *said).exit_code == 0
+    cloud.ledger().note_parked(ORIGIN, now - 500, "QUARANTINED", "stop")
+    dlq("rules add stop -f tenant=a --action quarantine --expires never", *said, ends=0)
+    dlq("rules disable stop", *said, ends=0)
     run = cloud.replay(
         ReplayRun(id="", pipeline="orders", state=RunState.RUNNING), who="user/ann", why="fixed"
     )
     cloud.ticket(run.id, ORIGIN, "its copy", ReplayOutcome.SENT, attempt=2)
-    assert dlq("run", "hold", run.id, "--reason", "wait").exit_code == 0
+    dlq("run hold", run.id, "--reason", "wait", ends=0)
 
     acts = [act["says"] for act in message(dlq, ORIGIN)["acts"]]
 
@@ -326,8 +306,7 @@ def test_each_act_of_a_rule_a_run_or_a_person_is_a_line(
     at = [next(i for i, act in enumerate(acts) if act.startswith(each)) for each in expected]
     assert sorted(at[:4]) == at[:4]
     assert any("prices are wrong" in act for act in acts)
-    page = " ".join(dlq("show", ORIGIN).stdout.split())
-    assert all(each in page for each in expected)
+    dlq(f"show {ORIGIN}", says=expected)
     # Processed in the end, as its business ID says: nothing of that is forgotten.
     claimed(cloud, f"key:{ORDER}")
     assert [act["says"] for act in message(dlq, ORDER)["acts"]] == acts

@@ -10,15 +10,18 @@ import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore import exceptions
 from botocore.client import BaseClient
 
 from console.cli.exit import Exit, exit_status
+from console.cli.help import TOPICS
 from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
 from console.operations import app, aws, errors, queue
 from console.operations.errors import Cause, Problem
+from tests.console.conftest import refusing
 from tests.each_row import each_row
 from tests.infra.test_permissions import COMMANDS
 from tools import commands_page
@@ -26,26 +29,18 @@ from tools import commands_page
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_shared_options_may_stand_before_or_after_the_command(cloud: Any, dlq: Any) -> None:
+def test_the_app_is_named_by_an_option_before_or_after_the_command_or_by_dlq_app(
+    cloud: Any, dlq: Any
+) -> None:
     cloud.app = "billing"
     cloud.deploy("orders")
-    before = dlq("--app", "billing", "--json", "--query", "app", "status")
-    after = dlq("status", "--app", "billing", "--json", "--query", "app")
+    before = dlq("--app billing --json --query app status")
+    after = dlq("status --app billing --json --query app")
     assert before.stdout == after.stdout == '"billing"\n'
-
-
-def test_the_later_of_two_equal_options_counts(cloud: Any, dlq: Any) -> None:
-    cloud.app = "billing"
-    cloud.deploy("orders")
-    done = dlq("--app", "another", "status", "--app", "billing", env={"DLQ_APP": "third"})
-    assert done.exit_code == Exit.DONE
-
-
-def test_the_app_is_named_by_dlq_app_if_not_by_an_option(cloud: Any, dlq: Any) -> None:
-    cloud.app = "billing"
-    cloud.deploy("orders")
-    assert dlq("status", env={"DLQ_APP": "billing"}).exit_code == Exit.DONE
-    assert dlq("status", env={"DLQ_APP": ""}).exit_code == Exit.ABSENT
+    # The later of two counts.
+    dlq("--app another status --app billing", env={"DLQ_APP": "third"}, ends=Exit.DONE)
+    dlq("status", env={"DLQ_APP": "billing"}, ends=Exit.DONE)
+    dlq("status", env={"DLQ_APP": ""}, ends=Exit.ABSENT)
 
 
 def test_the_region_option_beats_aws_region_which_beats_the_profile(
@@ -82,46 +77,41 @@ def test_a_run_is_never_started_twice_by_the_sdk() -> None:
 
 def test_query_implies_json_and_cuts_it(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
-    assert json.loads(dlq("status", "--query", "pipelines[].name").stdout) == ["invoices", "orders"]
+    assert json.loads(dlq("status --query 'pipelines[].name'").stdout) == ["invoices", "orders"]
 
 
 def test_a_bad_query_is_refused_before_anything_is_done(
     cloud: Any, dlq: Any, functions: Any
 ) -> None:
     cloud.deploy("orders")
-    done = dlq("retry", "--auto", "--reason", "x", "--yes", "--query", "report[")
-    assert done.exit_code == Exit.USAGE
+    done = dlq("retry --auto --reason x --yes --query 'report['", ends=Exit.USAGE)
     assert done.stderr.startswith("Error: --query is not JMESPath")
     assert functions.invoked == []
 
 
 def test_a_query_that_does_not_fit_prints_the_whole_answer(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    done = dlq("status", "--query", "length(pipelines[0].last_run)")
-    assert done.exit_code == Exit.USAGE
+    done = dlq("status --query 'length(pipelines[0].last_run)'", ends=Exit.USAGE)
     assert json.loads(done.stdout)["app"] == "deadletter"
     assert "--query does not fit" in done.stderr
 
 
 def test_without_a_region_it_says_so(dlq: Any) -> None:
-    done = dlq("status", env={"AWS_REGION": ""})
-    assert done.exit_code == Exit.UNREACHABLE
+    done = dlq("status", env={"AWS_REGION": ""}, ends=Exit.UNREACHABLE)
     assert done.output == "Error: No AWS region is set: pass --region, or set AWS_REGION.\n"
 
 
 def test_without_credentials_it_says_so(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    done = dlq("status")
-    assert done.exit_code == Exit.UNREACHABLE
+    done = dlq("status", ends=Exit.UNREACHABLE)
     assert done.output == "Error: No AWS credentials found: pass --profile, or set AWS_PROFILE.\n"
 
 
 def test_an_unknown_profile_is_named(dlq: Any) -> None:
-    done = dlq("status", "--profile", "nope")
-    assert done.exit_code == Exit.UNREACHABLE
-    assert "(nope)" in done.stderr
-    assert "--profile" in done.stderr
+    refuses = ("(nope)", "--profile")
+    done = dlq("status --json --profile nope", ends=Exit.UNREACHABLE, refuses=refuses)
+    assert done.stdout == ""
 
 
 def _answer(code: str, message: str = "details") -> exceptions.ClientError:
@@ -162,32 +152,25 @@ def test_a_refusal_names_the_policies_of_the_app_that_the_command_takes(
 ) -> None:
     cloud.deploy("orders")
     functions.raises = _answer("AccessDeniedException", "who may not")
-    done = dlq("retry", "--auto", "--reason", "x", "--yes")
-    assert done.exit_code == Exit.UNREACHABLE
-    assert (
+    refuses = (
         "dlq retry takes the app's managed policies deadletter-DlqReader-… and "
         "deadletter-BodyReader-… and deadletter-CircuitOperator-… and "
-        "deadletter-RunOperator-…" in done.stderr
+        "deadletter-RunOperator-…"
     )
+    dlq("retry --auto --reason x --yes", ends=Exit.UNREACHABLE, refuses=refuses)
 
 
-AT_QUEUE = {
-    **dict.fromkeys(("list", "groups"), ("--in", "queue:billing-dlq", "--look")),
-    "doctor": ("queue:billing-dlq",),
-}
+A_LOOK = "--in queue:billing-dlq --look"
+AT_QUEUE = {"list": A_LOOK, "groups": A_LOOK, "doctor": "queue:billing-dlq"}
 
 
 @pytest.mark.parametrize("command", AT_ANY_QUEUE)
 def test_a_refusal_at_a_queue_of_no_app_names_actions_and_no_policy_of_an_app(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise _answer("AccessDenied", "who may not")
-
-    monkeypatch.setattr(queue, "_url", refuse)
-    done = dlq(command, *AT_QUEUE[command])
-    assert done.exit_code == Exit.UNREACHABLE
-    assert f"dlq {command} of a queue needs no app, but sqs:GetQueueUrl" in done.stderr
+    monkeypatch.setattr(queue, "_url", refusing("GetQueueUrl"))
+    refuses = f"dlq {command} of a queue needs no app, but sqs:GetQueueUrl"
+    done = dlq(f"{command} {AT_QUEUE[command]}", ends=Exit.UNREACHABLE, refuses=refuses)
     assert "managed polic" not in done.stderr
 
 
@@ -206,7 +189,7 @@ def test_the_actions_at_a_queue_of_no_app_are_those_that_are_called(
         return real(client, operation, members)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", noted)
-    assert dlq(command, *AT_QUEUE[command]).exit_code == Exit.DONE
+    dlq(f"{command} {A_LOOK}", ends=Exit.DONE)
     assert called == set(AT_ANY_QUEUE[command])
 
 
@@ -223,58 +206,32 @@ def test_a_refusal_names_the_policies_of_the_option_that_was_typed(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.deploy("orders")
-
-    def refuse(*_: Any) -> None:
-        raise _answer("AccessDenied", "who may not")
-
     for operation in ("console.operations.pager.publish", "console.operations.removal.read"):
-        monkeypatch.setattr(operation, refuse)
-    assert "deadletter-CircuitOperator-…" in dlq("doctor", "--send-page").stderr
-    assert "CircuitOperator" not in dlq("doctor", "--removal").stderr
-
-
-def test_json_says_its_version(cloud: Any, dlq: Any) -> None:
-    cloud.deploy("orders")
-    assert json.loads(dlq("status", "--json").stdout)["schema"] == 1
-    assert dlq("show", "--query", "schema").stdout == "1\n"
+        monkeypatch.setattr(operation, refusing("ReceiveMessage"))
+    assert "deadletter-CircuitOperator-…" in dlq("doctor --send-page").stderr
+    assert "CircuitOperator" not in dlq("doctor --removal").stderr
 
 
 def test_json_lines_are_the_rows_of_the_first_list(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
-    rows = dlq("circuit", "list", "--jsonl").stdout.splitlines()
+    rows = dlq("circuit list --jsonl").stdout.splitlines()
     assert [json.loads(row)["pipeline"] for row in rows] == ["invoices", "orders"]
-    names = dlq("status", "--jsonl", "--query", "pipelines[].name").stdout
+    names = dlq("status --jsonl --query 'pipelines[].name'").stdout
     assert names == '"invoices"\n"orders"\n'
-    assert len(dlq("--jsonl", "status", "--query", "pipelines[0]").stdout.splitlines()) == 1
+    assert len(dlq("--jsonl status --query 'pipelines[0]'").stdout.splitlines()) == 1
 
 
 def _fails_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    def find(*_: Any) -> Any:
-        raise error
-
-    monkeypatch.setattr(app, "find", find)
+    monkeypatch.setattr(app, "find", Mock(side_effect=error))
 
 
-def test_a_bug_is_called_a_bug_and_quotes_nothing(
+def test_a_bug_is_called_a_bug_and_quotes_nothing_but_for_debug(
     dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _fails_with(KeyError("a customer's name"), monkeypatch)
-    done = dlq("status")
-    assert done.exit_code == Exit.BUG
-    assert "dlq itself failed (KeyError), which is a bug" in done.stderr
-    assert "customer" not in done.output
-
-
-def test_debug_shows_where_an_error_comes_from(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    _fails_with(KeyError("x"), monkeypatch)
-    done = dlq("--debug", "status")
-    assert done.exit_code == Exit.BUG
-    assert "Traceback" in done.stderr
-    assert "Traceback" not in dlq("status").output
-
-
-def test_an_error_leaves_standard_output_empty(dlq: Any) -> None:
-    assert dlq("status", "--json", "--profile", "nope").stdout == ""
+    done = dlq("status", ends=Exit.BUG, refuses="dlq itself failed (KeyError), which is a bug")
+    assert not [text for text in ("customer", "Traceback") if text in done.output]
+    dlq("--debug status", ends=Exit.BUG, refuses="Traceback")
 
 
 def test_an_error_can_not_control_the_terminal(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,13 +241,11 @@ def test_an_error_can_not_control_the_terminal(dlq: Any, monkeypatch: pytest.Mon
 
 def test_ctrl_c_ends_with_130(dlq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _fails_with(KeyboardInterrupt(), monkeypatch)
-    assert dlq("status").exit_code == Exit.STOPPED
+    dlq("status", ends=Exit.STOPPED)
 
 
 def test_a_wrong_option_is_a_usage_error_that_points_to_help(dlq: Any) -> None:
-    done = dlq("status", "--pipelin", "orders")
-    assert done.exit_code == Exit.USAGE
-    assert "Try 'dlq status --help'" in done.stderr
+    dlq("status --pipelin orders", ends=Exit.USAGE, refuses="Try 'dlq status --help'")
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:
@@ -343,8 +298,7 @@ def test_version_says_so_if_nothing_is_installed(dlq: Any, monkeypatch: pytest.M
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", missing)
-    done = dlq("--version")
-    assert done.exit_code == Exit.DONE
+    done = dlq("--version", ends=Exit.DONE)
     assert "the distribution 'deadletter' is not installed" in done.output
 
 
@@ -364,24 +318,20 @@ def test_a_pipeline_is_named_behind_the_command_or_by_an_option_before_or_after_
         assert done.exit_code in (Exit.DONE, Exit.ATTENTION), done.output
         assert "orders" not in done.output
     for line in ((*words, "refund"), ("-p", "refund", *words)):
-        done = dlq(*line)
-        assert done.exit_code == Exit.ABSENT
-        assert "refund" in done.stderr
+        dlq(*line, ends=Exit.ABSENT, refuses="refund")
 
 
 def test_a_command_about_one_pipeline_refuses_two(cloud: Any, dlq: Any) -> None:
     for line in (("mute", "orders", "-p", "refunds"), ("mute", "-p", "orders", "-p", "refunds")):
-        done = dlq(*line)
-        assert done.exit_code == Exit.USAGE
-        assert "Two pipelines, orders and refunds: name one of them." in done.stderr
+        dlq(*line, ends=Exit.USAGE, refuses="Two pipelines, orders and refunds: name one of them.")
     cloud.deploy("orders", "refunds")
-    both = dlq("circuit", "list", "orders", "-p", "refunds", "--query", "circuits[].key")
+    both = dlq("circuit list orders -p refunds --query 'circuits[].key'")
     assert json.loads(both.stdout) == ["orders", "refunds"]
 
 
 @pytest.mark.parametrize("words", [("help",), ("endpoint", "list"), ("init",)])
 def test_a_command_about_no_pipeline_takes_none(dlq: Any, words: tuple[str, ...]) -> None:
-    after, before = dlq(*words, "-p", "orders"), dlq("-p", "orders", *words)
+    after, before = dlq(*words, "-p", "orders"), dlq("-p orders", *words)
     assert (after.exit_code, before.exit_code) == (Exit.USAGE, Exit.USAGE)
     assert f"dlq {' '.join(words)} is about no pipeline" in before.stderr
 
@@ -394,3 +344,23 @@ def test_the_option_for_pipelines_is_the_same_wherever_there_is_one() -> None:
         if "--pipeline" in option.opts
     }
     assert len(said) == 1
+
+
+def test_the_topics_are_listed(dlq: Any) -> None:
+    shown = dlq("help").stdout
+    assert all(topic in shown for topic in TOPICS)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_asks_aws_nothing(dlq: Any, topic: str) -> None:
+    done = dlq("help", topic, env={"AWS_REGION": ""}, ends=Exit.DONE)
+    assert done.stdout.startswith(TOPICS[topic][0])
+
+
+def test_the_exit_statuses_are_a_topic(dlq: Any) -> None:
+    rows = json.loads(dlq("help exit --json").stdout)["rows"]
+    assert [int(row[0]) for row in rows] == [int(status) for status in Exit]
+
+
+def test_an_unknown_topic_is_refused_with_the_known_ones(dlq: Any) -> None:
+    dlq("help me", ends=Exit.USAGE, refuses="it is words, exit, environment, json, policies")

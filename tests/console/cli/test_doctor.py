@@ -14,10 +14,12 @@ import boto3
 import pytest
 
 from console.cli.exit import Exit
-from console.operations import doctor, item
+from console.operations import doctor
 from deadletter.circuit.state import State
 from deadletter.outage.mapping import PAUSE_TAG
 from deadletter.testing.fakes import client_error
+from tests.console.conftest import ACCOUNT, redrive_policy
+from tests.each_row import each_row
 
 REGION = "eu-west-1"
 
@@ -47,19 +49,16 @@ def _function(name: str, **variables: str) -> str:
 def bad(cloud: Any) -> Iterator[Any]:
     """A main queue, a DLQ, a consumer and an alarm with a fault each."""
     dlq = cloud.queue("orders-dlq", MessageRetentionPeriod="86400", SqsManagedSseEnabled="false")
-    arn = f"arn:aws:sqs:{REGION}:123456789012:orders-dlq"
-    redrive = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1})
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:orders-dlq"
+    redrive = redrive_policy("orders-dlq", receives=1)
     for name in ("orders", "invoices"):
         cloud.queue(name, RedrivePolicy=redrive, MessageRetentionPeriod="345600")
     consumer = _function("consumer")
     boto3.client("lambda", REGION).create_event_source_mapping(
-        EventSourceArn=f"arn:aws:sqs:{REGION}:123456789012:orders", FunctionName=consumer
+        EventSourceArn=f"arn:aws:sqs:{REGION}:{ACCOUNT}:orders", FunctionName=consumer
     )
-    cloud.cloudwatch.put_metric_alarm(
-        AlarmName="letters", Namespace="AWS/SQS", MetricName="NumberOfMessagesSent", Period=60,
-        Dimensions=[{"Name": "QueueName", "Value": "orders-dlq"}], EvaluationPeriods=1,
-        Threshold=0, Statistic="Sum", ComparisonOperator="GreaterThanThreshold",
-    )  # fmt: skip
+    on_dlq = [{"Name": "QueueName", "Value": "orders-dlq"}]
+    cloud.alarm("letters", "OK", MetricName="NumberOfMessagesSent", Dimensions=on_dlq)
     sns = boto3.client("sns", REGION)
     topic = sns.create_topic(Name="prices")["TopicArn"]
     sns.subscribe(
@@ -92,8 +91,7 @@ ILLS = {
 
 @pytest.mark.parametrize("queue", ["orders", "orders-dlq"])
 def test_a_bad_queue_is_examined_from_either_end(bad: Any, dlq: Any, queue: str) -> None:
-    done = dlq("doctor", f"queue:{queue}", "--json")
-    assert done.exit_code == Exit.ATTENTION, done.output
+    done = dlq(f"doctor queue:{queue} --json", ends=Exit.ATTENTION)
     answer = json.loads(done.stdout)
     found = {(item["level"], item["check"], item["subject"]) for item in answer["findings"]}
     assert found >= ILLS
@@ -106,17 +104,17 @@ def test_a_bad_queue_is_examined_from_either_end(bad: Any, dlq: Any, queue: str)
 def test_the_lines_for_a_script_are_the_findings_and_not_the_names_of_queues(
     bad: Any, dlq: Any
 ) -> None:
-    lines = dlq("doctor", "queue:orders-dlq", "--jsonl").stdout.splitlines()
+    lines = dlq("doctor queue:orders-dlq --jsonl").stdout.splitlines()
     assert {json.loads(line)["check"] for line in lines} >= {check for _, check, _ in ILLS}
 
 
 def test_the_fixes_repair_what_can_be_repaired(bad: Any, dlq: Any) -> None:
     """What a person would paste, typed at the same AWS."""
-    answer = json.loads(dlq("doctor", "queue:orders", "--json").stdout)
+    answer = json.loads(dlq("doctor queue:orders --json").stdout)
     for finding in answer["findings"]:
         for command in (finding["fix"] or "").split(" && "):
             _paste(bad, shlex.split(command))
-    again = json.loads(dlq("doctor", "queue:orders", "--json").stdout)
+    again = json.loads(dlq("doctor queue:orders --json").stdout)
     left = {item["check"] for item in again["findings"]}
     assert not left & {
         *("few-receives", "short-retention", "short-visibility", "unencrypted"),
@@ -125,82 +123,70 @@ def test_the_fixes_repair_what_can_be_repaired(bad: Any, dlq: Any) -> None:
 
 
 def _paste(cloud: Any, words: list[str]) -> None:
+    def value(option: str) -> str:
+        return words[words.index(option) + 1]
+
     match words:
         case ["aws", "sqs", "set-queue-attributes", *_]:
-            attributes = json.loads(words[words.index("--attributes") + 1])
-            url = words[words.index("--queue-url") + 1]
-            cloud.sqs.set_queue_attributes(QueueUrl=url, Attributes=attributes)
+            attributes = json.loads(value("--attributes"))
+            cloud.sqs.set_queue_attributes(QueueUrl=value("--queue-url"), Attributes=attributes)
         case ["aws", "sqs", "create-queue", *_]:
-            attributes = json.loads(words[words.index("--attributes") + 1])
-            name = words[words.index("--queue-name") + 1]
-            cloud.sqs.create_queue(QueueName=name, Attributes=attributes)
+            cloud.queue(value("--queue-name"), **json.loads(value("--attributes")))
         case ["aws", "cloudwatch", "put-metric-alarm", *_]:
-            name = words[words.index("--alarm-name") + 1]
-            cloud.cloudwatch.put_metric_alarm(
-                AlarmName=name, Namespace="AWS/SQS", Statistic="Maximum", Period=60,
-                MetricName=words[words.index("--metric-name") + 1], EvaluationPeriods=1,
-                Dimensions=[{"Name": "QueueName", "Value": "orders-dlq"}], Threshold=0,
-                ComparisonOperator="GreaterThanThreshold",
-            )  # fmt: skip
+            on_dlq = [{"Name": "QueueName", "Value": "orders-dlq"}]
+            metric = value("--metric-name")
+            cloud.alarm(value("--alarm-name"), "OK", MetricName=metric, Dimensions=on_dlq)
 
 
 def test_a_person_reads_the_worst_first_and_each_repair(bad: Any, dlq: Any) -> None:
-    shown = dlq("doctor", "queue:orders-dlq").stdout
-    first, second = shown.splitlines()[:2]
-    assert first.endswith(" other findings")
-    assert "orders-dlq in account 123456789012, eu-west-1" in second
+    says = (
+        "orders-dlq in account 123456789012, eu-west-1",
+        "aws sqs set-queue-attributes --queue-url https://",
+    )
+    shown = dlq("doctor queue:orders-dlq", says=says).stdout
+    assert shown.splitlines()[0].endswith(" other findings")
     assert shown.index("ERROR") < shown.index("WARNING")
-    assert "aws sqs set-queue-attributes --queue-url https://" in shown
 
 
 def test_a_pipeline_is_examined_by_its_name(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    assert " run botocore " not in dlq("doctor", "orders").stdout
+    assert " run botocore " not in dlq("doctor orders").stdout
     cloud.watched("orders", botocore="1.40.4")
-    shown = f"Its functions run botocore 1.40.4; {doctor.TESTED_BOTOCORE} was tested."
-    assert shown in dlq("doctor", "orders").stdout
-    answer = json.loads(dlq("doctor", "orders", "--json").stdout)
+    says = f"Its functions run botocore 1.40.4; {doctor.TESTED_BOTOCORE} was tested."
+    dlq("doctor orders", says=(says, "Not asked: "))
+    answer = json.loads(dlq("doctor orders --json").stdout)
     assert (answer["mains"], answer["botocore"]) == (["orders-main"], "1.40.4")
     assert "none-named" in {item["check"] for item in answer["findings"]}
     assert answer["asked_account"] is False
-    assert "Not asked: " in dlq("doctor", "orders").stdout
-    assert "Not asked: " not in dlq("doctor", "queue:orders-dlq").stdout
+    assert "Not asked: " not in dlq("doctor queue:orders-dlq").stdout
 
 
 def test_a_queue_that_is_missing_is_named(cloud: Any, dlq: Any) -> None:
-    done = dlq("doctor", "queue:nope")
-    assert done.exit_code == Exit.ABSENT
-    assert "There is no queue 'nope'" in done.stderr
+    dlq("doctor queue:nope", ends=Exit.ABSENT, refuses="There is no queue 'nope'")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
-    [
-        ("queue:q", "-p", "orders"),
-        ("queue:q", "--removal"),
-        ("queue:q", "--send-page"),
-        ("--send-page", "--removal"),
-    ],
+    ["queue:q -p orders", "queue:q --removal", "queue:q --send-page", "--send-page --removal"],
 )
-def test_a_doctor_does_one_thing_at_a_time(dlq: Any, words: tuple[str, ...]) -> None:
-    assert dlq("doctor", *words).exit_code == Exit.USAGE
+def test_a_doctor_does_one_thing_at_a_time(dlq: Any, words: str) -> None:
+    dlq(f"doctor {words}", ends=Exit.USAGE)
 
 
 def test_what_is_no_error_leaves_the_exit_status(cloud: Any, dlq: Any) -> None:
     cloud.queue("alone-dlq")
-    done = dlq("doctor", "queue:alone-dlq", "--json")
+    done = dlq("doctor queue:alone-dlq --json", ends=Exit.DONE)
     assert {item["level"] for item in json.loads(done.stdout)["findings"]} == {"WARNING", "NOTE"}
-    assert done.exit_code == Exit.DONE
 
 
 def test_a_pipeline_whose_main_queue_lost_its_dlq_gets_it_back(cloud: Any, dlq: Any) -> None:
     """Also if the main queue has a name as a DLQ has one."""
     cloud.deploy("errors")
-    answer = json.loads(dlq("doctor", "errors", "--json").stdout)
+    answer = json.loads(dlq("doctor errors --json").stdout)
     assert answer["mains"] == ["errors-main"]
     (lost,) = [item for item in answer["findings"] if item["check"] == "none-named"]
     _paste(cloud, shlex.split(lost["fix"]))
-    again = json.loads(dlq("doctor", "errors", "--json").stdout)
+    again = json.loads(dlq("doctor errors --json").stdout)
     assert again["dlq"] == "errors-dlq"
 
 
@@ -214,38 +200,25 @@ def test_a_pipeline_whose_main_queue_lost_its_dlq_gets_it_back(cloud: Any, dlq: 
     ],
 )
 def test_a_mapping_that_a_circuit_has_paused_is_not_to_be_enabled(
-    cloud: Any,
-    dlq: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    row: bool,
-    tag: bool | None,
-    check: str,
+    cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, row: bool, tag: bool | None, check: str
 ) -> None:
     """By the circuit's row, or by our tag where the row is gone."""
     cloud.deploy("orders")
     mapping = boto3.client("lambda", REGION).create_event_source_mapping(
-        EventSourceArn=f"arn:aws:sqs:{REGION}:123456789012:orders-main",
-        FunctionName=_function("consumer"),
-        Enabled=False,
-    )
+        EventSourceArn=f"arn:aws:sqs:{REGION}:{ACCOUNT}:orders-main",
+        FunctionName=_function("consumer"), Enabled=False,
+    )["UUID"]  # fmt: skip
     if row:
-        paused = {"mapping": mapping["UUID"], "at": int(time.time())}
-        cloud.circuit("orders", "orders", State.OPEN)
-        cloud.dynamodb.update_item(
-            TableName="circuits",
-            Key=item.stored({"pipeline": "orders", "circuit_key": "orders"}),
-            UpdateExpression="SET paused = :paused",
-            ExpressionAttributeValues=item.stored({":paused": paused}),
-        )
-    tags = {PAUSE_TAG: "g=1/c=-/p=-/t=1"} if tag else {}
+        paused = {"mapping": mapping, "at": int(time.time())}
+        cloud.circuit("orders", "orders", State.OPEN, paused=paused)
 
     def has_tag(_: object, found: Any) -> bool | None:
-        assert found["UUID"] == mapping["UUID"]
-        return None if tag is None else PAUSE_TAG in tags
+        assert found["UUID"] == mapping
+        return tag
 
     monkeypatch.setattr(doctor, "_has_pause_tag", has_tag)
 
-    answer = json.loads(dlq("doctor", "orders", "--json").stdout)
+    answer = json.loads(dlq("doctor orders --json").stdout)
     mapped = {"paused", "disabled", "perhaps-paused"}
     (finding,) = [each for each in answer["findings"] if each["check"] in mapped]
 
@@ -273,11 +246,10 @@ def test_the_key_of_the_alarms_topic_is_read_and_its_fix_repairs_it(cloud: Any, 
     sns = boto3.client("sns", REGION)
     topic = sns.create_topic(Name="pages", Attributes={"KmsMasterKeyId": made})["TopicArn"]
     cloud.deploy("orders")
-    shared = json.loads(cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"])
-    cloud.parameter("/deadletter/app", json.dumps({**shared, "alarm_topic": topic}))
+    cloud.redeploy("app", alarm_topic=topic)
 
     def of_the_pager() -> list[dict[str, Any]]:
-        answer = json.loads(dlq("doctor", "orders", "--json").stdout)
+        answer = json.loads(dlq("doctor orders --json").stdout)
         assert not [what for what in answer["unchecked"] if "key" in what]
         return [item for item in answer["findings"] if item["check"] == "pager-key"]
 
@@ -295,17 +267,6 @@ def test_a_function_that_boto3_makes_all_calls_of_is_named(cloud: Any, dlq: Any)
     cloud.deploy("orders")
     for role, value in (("redrive", "0"), ("probe", "1")):
         _function(f"deadletter-orders-{role}", DEADLETTER_BOTO3=value)
-    answer = json.loads(dlq("doctor", "orders", "--json").stdout)
+    answer = json.loads(dlq("doctor orders --json").stdout)
     found = [each["subject"] for each in answer["findings"] if each["check"] == "by-boto3"]
     assert found == ["deadletter-orders-probe"]
-
-
-def test_a_deep_dlq_is_told_with_what_will_happen(cloud: Any, dlq: Any) -> None:
-    url = cloud.queue("deep-dlq")
-    for number in range(11):
-        batch = [{"Id": str(each), "MessageBody": "{}"} for each in range(10)]
-        cloud.sqs.send_message_batch(QueueUrl=url, Entries=batch if number else batch[:1])
-    answer = json.loads(dlq("doctor", "queue:deep-dlq", "--json").stdout)
-    [deep] = [item for item in answer["findings"] if item["check"] == "deep-dlq"]
-    assert "it holds about 101 messages" in deep["says"]
-    assert "In mode observe they stay." in deep["says"]

@@ -10,7 +10,6 @@ from deadletter.circuit.state import State
 from deadletter.replay.run import ReplayRun
 from tests.console.conftest import Cloud, Dlq
 
-PARAMETER = "/deadletter/pipelines/orders"
 OURS = "deadletter-orders-"
 STACKS = {"pipeline": "Deadletter-Orders", "queues": "Deadletter-Orders-Queues"}
 
@@ -18,17 +17,19 @@ STACKS = {"pipeline": "Deadletter-Orders", "queues": "Deadletter-Orders-Queues"}
 def deployed(cloud: Cloud, *, theirs: tuple[str, ...] = (), **described: Any) -> None:
     """Pipeline orders with a dedicated DLQ; all its queues are ours but `theirs`."""
     cloud.deploy("orders", dedicated=("vip",))
-    settings = json.loads(cloud.ssm.get_parameter(Name=PARAMETER)["Parameter"]["Value"])
-    for key, name in (("main_url", "main"), ("dlq_url", "dlq")):
-        settings[key] = cloud.queue(f"their-{name}" if name in theirs else f"{OURS}{name}")
-    settings["parking"] = {"default": cloud.queue(f"{OURS}parking")}
-    settings["dedicated"] = {"vip": cloud.queue(f"{OURS}dlq_vip")}
-    cloud.parameter(PARAMETER, json.dumps({**settings, "stacks": STACKS, **described}))
+    queues = {
+        f"{name}_url": cloud.queue(f"their-{name}" if name in theirs else f"{OURS}{name}")
+        for name in ("main", "dlq")
+    }
+    parking = {"default": cloud.queue(f"{OURS}parking")}
+    dedicated = {"vip": cloud.queue(f"{OURS}dlq_vip")}
+    cloud.redeploy(**{
+        **queues, "parking": parking, "dedicated": dedicated, "stacks": STACKS, **described,
+    })  # fmt: skip
 
 
 def left_of(dlq: Dlq, status: Exit) -> dict[str, Any]:
-    done = dlq("doctor", "orders", "--removal", "--json")
-    assert done.exit_code == status, done.output
+    done = dlq("doctor orders --removal --json", ends=status)
     answer: dict[str, Any] = json.loads(done.stdout)["removal"]
     assert answer["ready"] is (status is Exit.DONE)
     # Nothing is said about the removal while something is left.
@@ -53,9 +54,7 @@ def test_an_empty_pipeline_is_removed_by_these_commands(cloud: Cloud, dlq: Dlq) 
     assert (
         kept[f"{OURS}parking"] == f"aws sqs delete-queue --queue-url {cloud.urls[OURS + 'parking']}"
     )
-    page = dlq("doctor", "orders", "--removal").stdout
-    assert "nothing is left, it can be removed" in page
-    assert "What stays:" in page
+    dlq("doctor orders --removal", says=("nothing is left, it can be removed", "What stays:"))
     # It reads, and there is nothing to record.
     assert cloud.dynamodb.scan(TableName="audit")["Count"] == 0
 
@@ -80,8 +79,7 @@ def test_a_pipeline_with_a_message_in_any_queue_is_not_ready(cloud: Cloud, dlq: 
     assert [(item["kind"], item["name"], item["messages"], item["command"]) for item in left] == [
         ("QUEUE", OURS + queue, 1, command) for queue, command in commands.items()
     ]
-    page = dlq("doctor", "orders", "--removal").stdout
-    assert "not yet, 4 things left" in page
+    page = dlq("doctor orders --removal", says="not yet, 4 things left").stdout
     assert "npx cdk destroy" not in page
 
 
@@ -114,8 +112,7 @@ def test_a_pipeline_with_an_open_circuit_or_a_hold_is_not_ready(cloud: Cloud, dl
     cloud.circuit("orders", "hooks.acme", State.OPEN)
     [left] = left_of(dlq, Exit.ATTENTION)["left"]
     assert (left["kind"], left["name"], left["command"]) == ("CIRCUIT", "hooks.acme", None)
-    held = dlq("circuit", "close", "--pipeline", "orders", "--expires", "2h", "--reason", "x", "-y")
-    assert held.exit_code == Exit.DONE, held.output
+    dlq("circuit close --pipeline orders --expires 2h --reason x -y", ends=Exit.DONE)
     own, _ = left_of(dlq, Exit.ATTENTION)["left"]
     assert own["command"] == 'dlq circuit release -p orders --reason "it is removed"'
     assert "by hand" in own["says"]
@@ -123,14 +120,8 @@ def test_a_pipeline_with_an_open_circuit_or_a_hold_is_not_ready(cloud: Cloud, dl
 
 def test_a_pipeline_whose_consumer_is_paused_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud)
-    cloud.circuit("orders", "orders", State.CLOSED)
-    paused = {"M": {"mapping": {"S": "m"}, "at": {"N": "1"}}}
-    cloud.dynamodb.update_item(
-        TableName="circuits",
-        Key={"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}},
-        UpdateExpression="SET paused = :paused",
-        ExpressionAttributeValues={":paused": paused},
-    )
+    paused = {"mapping": "m", "at": 1}
+    cloud.circuit("orders", "orders", State.CLOSED, paused=paused)
     [left] = left_of(dlq, Exit.ATTENTION)["left"]
     assert "its consumer is paused" in left["says"]
 

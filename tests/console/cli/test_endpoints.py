@@ -57,20 +57,15 @@ def test_the_list_shows_the_standing_of_each_endpoint_and_no_path(registry: Any,
     register(registry, endpoint="calm", throttled_until=1_700_000_000, throttled_by=429)
     register(registry, endpoint="odd", url=5)
     register(registry, endpoint="plain", url="http://hooks.acme.example")
-    done = dlq("endpoint", "list")
-    assert done.exit_code == Exit.DONE, done.output
+    done = dlq("endpoint list", ends=Exit.DONE, says="it answered 410")
     assert "hunter2" not in done.output
-    assert "it answered 410" in done.output
-    endpoints = json.loads(dlq("endpoint", "list", "--json").stdout)["endpoints"]
+    endpoints = json.loads(dlq("endpoint list --json").stdout)["endpoints"]
     standings = {row["endpoint"]: (row["standing"], row["url"]) for row in endpoints}
+    there = f"https://{NAME}"
     assert standings == {
-        "busy": ("throttled", f"https://{NAME}"),
-        "calm": ("enabled", f"https://{NAME}"),
-        "default": ("enabled", f"https://{NAME}"),
-        "odd": ("invalid", "?"),
-        "off": ("disabled", f"https://{NAME}"),
-        "plain": ("enabled", "?"),
-    }
+        "busy": ("throttled", there), "calm": ("enabled", there), "default": ("enabled", there),
+        "odd": ("invalid", "?"), "off": ("disabled", there), "plain": ("enabled", "?"),
+    }  # fmt: skip
     (off,) = (row for row in endpoints if row["endpoint"] == "off")
     assert off["disabled_at"] == "2023-11-14T22:13:20Z"
 
@@ -89,9 +84,7 @@ def test_the_list_shows_the_standing_of_each_endpoint_and_no_path(registry: Any,
 def test_an_endpoint_with_a_refused_url_or_secret_is_not_added(
     registry: Any, dlq: Any, arguments: list[str], why: str
 ) -> None:
-    done = dlq("endpoint", "add", "acme", *arguments, *SAID)
-    assert done.exit_code == Exit.USAGE
-    assert why in done.stderr
+    dlq("endpoint add acme", *arguments, *SAID, ends=Exit.USAGE, refuses=why)
     assert registry.dynamodb.scan(TableName="endpoints")["Count"] == 0
 
 
@@ -99,8 +92,8 @@ def test_an_endpoint_with_a_refused_url_or_secret_is_not_added(
 def served(registry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Serves an endpoint on this machine that `dlq` reaches by the registered URL."""
 
-    def serve(answer: str, addresses: list[str] | None = None, **valid: Any) -> Endpoint:
-        pem = certificate(tmp_path, NAME, **valid)
+    def serve(answer: str, addresses: list[str] | None = None, days: int = 60) -> Endpoint:
+        pem = certificate(tmp_path, NAME, valid=timedelta(days=days))
         endpoint = Endpoint(answers(answer), pem)
         http_client = HttpsClient(
             PATIENCE,
@@ -117,12 +110,10 @@ def served(registry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
 
 
 def test_a_new_endpoint_is_checked_then_in_the_table(registry: Any, served: Any, dlq: Any) -> None:
-    with served("HTTP/1.1 405 No\r\n\r\n", valid=timedelta(days=60)) as endpoint:
-        done = dlq("endpoint", "add", "acme/new", *NEW, *SAID)
-        answer = json.loads(dlq("endpoint", "add", "acme/new", *SAID, "--json").stdout)
-    assert done.exit_code == Exit.DONE, done.output
-    for expected in (f"{PUBLIC}, 8.8.8.8", NAME, "HEAD: 405 in", "A server is there."):
-        assert expected in done.stdout
+    with served("HTTP/1.1 405 No\r\n\r\n") as endpoint:
+        says = (f"{PUBLIC}, 8.8.8.8", NAME, "HEAD: 405 in", "A server is there.")
+        done = dlq("endpoint add acme/new", *NEW, *SAID, ends=Exit.DONE, says=says)
+        answer = json.loads(dlq("endpoint add acme/new", *SAID, "--json").stdout)
     assert "hunter2" not in done.output
     assert row(registry, endpoint="new") == {
         "tenant": "acme", "endpoint": "new", "url": URL, "enabled": True, "secrets": [SECRET_NAME],
@@ -138,34 +129,26 @@ def test_a_dispatcher_says_by_its_deployment_which_urls_are_posted_to(
     registry: Any, served: Any, dlq: Any
 ) -> None:
     there = ("--url", f"https://{NAME}:8443/in", "--secret", SECRET_NAME, *SAID)
-    refused = dlq("endpoint", "add", "there", *there)
-    assert (refused.exit_code, "only 443 is posted to" in refused.stderr) == (Exit.USAGE, True)
-    name = "/deadletter/pipelines/orders"
-    deployed = json.loads(registry.ssm.get_parameter(Name=name)["Parameter"]["Value"])
-    webhook = {"ports": [443, 8443], "allow_loopback": True}
-    registry.parameter(name, json.dumps({**deployed, "webhook": webhook}))
-    with served(OK, valid=timedelta(days=60)):
-        assert dlq("endpoint", "add", "there", *there).exit_code == Exit.DONE
-        here = dlq("endpoint", "add", "here", "--url", "http://127.0.0.1:8080", *SAID)
+    dlq("endpoint add there", *there, ends=Exit.USAGE, refuses="only 443 is posted to")
+    registry.redeploy(webhook={"ports": [443, 8443], "allow_loopback": True})
+    with served(OK):
+        dlq("endpoint add there", *there, ends=Exit.DONE)
+        # No server of the test's own: it is added, and said to answer nothing.
+        dlq("endpoint add here --url http://127.0.0.1:8080", *SAID, ends=Exit.ATTENTION)
     assert row(registry, "here")["secrets"] == []
-    # No server of the test's own: it is added, and said to answer nothing.
-    assert here.exit_code == Exit.ATTENTION
 
 
 def test_an_endpoint_is_disabled_with_a_reason_that_adding_it_again_removes(
     registry: Any, served: Any, dlq: Any
 ) -> None:
     register(registry, throttled_until=int(time.time()) + 600, throttled_by=429)
-    done = dlq("endpoint", "disable", "acme", "--reason", "acme is moving", "--yes")
-    assert done.exit_code == Exit.DONE, done.output
+    dlq("endpoint disable acme --reason 'acme is moving' --yes", ends=Exit.DONE)
     assert row(registry)["enabled"] is False
     assert row(registry)["disabled_because"].startswith("acme is moving (arn:aws:sts::")
-    with served(OK, valid=timedelta(days=60)):
-        looked = dlq("endpoint", "add", "acme", "--dry-run")
+    with served(OK):
+        dlq("endpoint add acme --dry-run", says=("is disabled: acme is moving", "HEAD: 204 in"))
         assert row(registry)["enabled"] is False
-        assert dlq("endpoint", "add", "acme", *SAID).exit_code == Exit.DONE
-    assert "is disabled: acme is moving" in looked.stdout
-    assert "HEAD: 204 in" in looked.stdout
+        dlq("endpoint add acme", *SAID, ends=Exit.DONE)
     assert row(registry) == {
         "tenant": "acme", "endpoint": "default", "url": URL, "secrets": [SECRET_NAME],
         "enabled": True,
@@ -175,42 +158,33 @@ def test_an_endpoint_is_disabled_with_a_reason_that_adding_it_again_removes(
 def test_an_endpoint_moves_to_another_url_and_keeps_its_secrets(
     registry: Any, served: Any, dlq: Any
 ) -> None:
-    with served(OK, valid=timedelta(days=60)):
-        done = dlq("endpoint", "add", "acme", "--url", f"https://{NAME}/new", *SAID)
-    assert done.exit_code == Exit.DONE, done.output
-    assert (row(registry)["url"], row(registry)["secrets"]) == (
-        f"https://{NAME}/new",
-        [SECRET_NAME],
-    )
+    with served(OK):
+        dlq(f"endpoint add acme --url https://{NAME}/new", *SAID, ends=Exit.DONE)
+    moved = row(registry)
+    assert (moved["url"], moved["secrets"]) == (f"https://{NAME}/new", [SECRET_NAME])
 
 
-@pytest.mark.parametrize("arguments", [("add", "nobody", *SAID), ("disable", "acme/other", *SAID)])
-def test_a_missing_endpoint_is_not_created_by_a_change(
-    registry: Any, dlq: Any, arguments: tuple[str, ...]
-) -> None:
+def test_a_missing_endpoint_is_not_created_by_a_change(registry: Any, dlq: Any) -> None:
     register(registry)
-    done = dlq("endpoint", *arguments)
-    assert (done.exit_code, "has no endpoint" in done.stderr) == (Exit.ABSENT, True)
+    for words in ("add nobody", "disable acme/other"):
+        dlq(f"endpoint {words}", *SAID, ends=Exit.ABSENT, refuses="has no endpoint")
     assert registry.dynamodb.scan(TableName="endpoints")["Count"] == 1
 
 
 def test_without_a_yes_nothing_changes(registry: Any, served: Any, dlq: Any) -> None:
-    with served(OK, valid=timedelta(days=60)):
+    with served(OK):
         for arguments in (("add", "acme"), ("disable", "acme"), ("add", "b", *NEW)):
-            done = dlq("endpoint", *arguments, "--reason", "x")
-            assert (done.exit_code, "add --yes" in done.stderr) == (Exit.USAGE, True)
+            dlq("endpoint", *arguments, "--reason", "x", ends=Exit.USAGE, refuses="add --yes")
     assert "enabled" not in row(registry)
-    assert dlq("endpoint", "add", "/x", "--dry-run").exit_code == Exit.USAGE
+    dlq("endpoint add /x --dry-run", ends=Exit.USAGE)
 
 
 def test_a_test_message_is_signed_and_goes_before_the_change(
     registry: Any, served: Any, dlq: Any
 ) -> None:
     boto3.client("secretsmanager", "eu-west-1").create_secret(Name=SECRET_NAME, SecretString=SECRET)
-    with served(OK, valid=timedelta(days=60)) as endpoint:
-        done = dlq("endpoint", "add", "acme", "--post", *SAID)
-    assert done.exit_code == Exit.DONE, done.output
-    assert "Events would arrive." in done.stdout
+    with served(OK) as endpoint:
+        dlq("endpoint add acme --post", *SAID, ends=Exit.DONE, says="Events would arrive.")
     head, _, body = endpoint.requests[-1].partition(b"\r\n\r\n")
     headers = dict(header.split(": ", 1) for header in head.decode().split("\r\n")[1:])
     event = standardwebhooks.Webhook(SECRET).verify(body, headers)
@@ -221,17 +195,15 @@ def test_a_test_message_is_signed_and_goes_before_the_change(
 def test_without_a_2xx_answer_to_the_test_message_nothing_is_changed(
     registry: Any, served: Any, dlq: Any
 ) -> None:
-    with served(OK, valid=timedelta(days=60)) as endpoint:
-        unsigned = dlq("endpoint", "add", "acme", "--post", *SAID)
+    with served(OK) as endpoint:
+        unsigned = "Secrets Manager answers ResourceNotFoundException"
+        dlq("endpoint add acme --post", *SAID, ends=Exit.ATTENTION, refuses=unsigned)
         asked = len(endpoint.requests)
-    assert unsigned.exit_code == Exit.ATTENTION
-    assert "Secrets Manager answers ResourceNotFoundException" in unsigned.stderr
     assert [request.partition(b" ")[0] for request in endpoint.requests[:asked]] == [b"HEAD"]
     boto3.client("secretsmanager", "eu-west-1").create_secret(Name=SECRET_NAME, SecretString=SECRET)
-    with served("HTTP/1.1 401 No\r\n\r\n", valid=timedelta(days=60)):
-        refused = dlq("endpoint", "add", "acme", "--post", *SAID)
-    assert refused.exit_code == Exit.ATTENTION
-    assert "Nothing was changed: it answered 401." in refused.stderr
+    with served("HTTP/1.1 401 No\r\n\r\n"):
+        refused = "Nothing was changed: it answered 401."
+        dlq("endpoint add acme --post", *SAID, ends=Exit.ATTENTION, refuses=refused)
     assert "enabled" not in row(registry)
 
 
@@ -240,8 +212,8 @@ def test_without_a_2xx_answer_to_the_test_message_nothing_is_changed(
     [
         ("HTTP/1.1 410 Gone\r\n\r\n", {}, "it answered 410."),
         ("HTTP/1.1 503 No\r\nretry-after: 120\r\n\r\n", {}, "it answered 503."),
-        (OK, {"valid": timedelta(days=3)}, "its certificate ends in"),
-        (OK, {"valid": timedelta(days=-1)}, "certificate is not valid: certificate has expired"),
+        (OK, {"days": 3}, "its certificate ends in"),
+        (OK, {"days": -1}, "certificate is not valid: certificate has expired"),
         (OK, {"addresses": ["10.0.0.7"]}, "an address that is not a public address"),
         ("", {}, "no connection"),
     ],
@@ -249,10 +221,9 @@ def test_without_a_2xx_answer_to_the_test_message_nothing_is_changed(
 def test_a_check_says_why_events_would_not_arrive_and_the_exit_status_is_1(
     registry: Any, served: Any, dlq: Any, answer: str, more: dict[str, Any], why: str
 ) -> None:
-    with served(answer, **{"valid": timedelta(days=60), **more}):
-        looked = dlq("endpoint", "add", "acme", "--dry-run")
-        done = dlq("endpoint", "add", "acme", *SAID)
-    assert (looked.exit_code, done.exit_code) == (Exit.DONE, Exit.ATTENTION)
+    with served(answer, **more):
+        looked = dlq("endpoint add acme --dry-run", ends=Exit.DONE)
+        done = dlq("endpoint add acme", *SAID, ends=Exit.ATTENTION)
     for shown in (looked.stdout, done.stdout):
         assert f"Events would not arrive: {why}" in shown or why in shown
         assert ("120" in shown) is ("120" in answer)
@@ -261,41 +232,38 @@ def test_a_check_says_why_events_would_not_arrive_and_the_exit_status_is_1(
 
 
 def test_a_server_that_knows_no_head_is_there(served: Any, dlq: Any) -> None:
-    with served("HTTP/1.1 501 Unsupported method\r\n\r\n", valid=timedelta(days=60)):
-        assert "A server is there." in dlq("endpoint", "add", "acme", "--dry-run").stdout
+    with served("HTTP/1.1 501 Unsupported method\r\n\r\n"):
+        assert "A server is there." in dlq("endpoint add acme --dry-run").stdout
 
 
 def test_a_malformed_row_says_what_is_wrong_and_is_replaced_whole(
     registry: Any, served: Any, dlq: Any
 ) -> None:
     register(registry, secrets="app/webhooks/acme")
-    done = dlq("endpoint", "add", "acme", *SAID)
-    assert done.exit_code == Exit.ATTENTION
+    done = dlq("endpoint add acme", *SAID, ends=Exit.ATTENTION)
     assert "secrets must be a list of names of secrets" in done.stderr
-    with served(OK, valid=timedelta(days=60)):
+    with served(OK):
         register(registry, secrets="app/webhooks/acme")
-        assert dlq("endpoint", "add", "acme", *NEW, *SAID).exit_code == Exit.DONE
+        dlq("endpoint add acme", *NEW, *SAID, ends=Exit.DONE)
     assert row(registry)["secrets"] == [SECRET_NAME]
     register(registry, url="https://user:hunter2@hooks.acme.example")
-    done = dlq("endpoint", "add", "acme", *SAID)
-    assert (done.exit_code, "the URL names a user" in done.stderr) == (Exit.USAGE, True)
+    done = dlq("endpoint add acme", *SAID, ends=Exit.USAGE, refuses="the URL names a user")
     assert "hunter2" not in done.output
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("add", "acme"), ("add", "acme", "--url", f"https://{NAME}/new"), ("disable", "acme")],
+    ("command", "more"), [("add", ""), ("add", f"--url https://{NAME}/new"), ("disable", "")]
 )
 def test_a_change_is_one_line_of_the_audit_beside_what_the_table_tells(
-    registry: Any, served: Any, dlq: Any, words: tuple[str, ...]
+    registry: Any, served: Any, dlq: Any, command: str, more: str
 ) -> None:
     """Its facts are those of the table's history: else it looked like a change by another."""
-    register(registry, enabled=words[0] == "disable", disabled_because="it answered 410")
+    register(registry, enabled=command == "disable", disabled_because="it answered 410")
     before = row(registry)
-    with served(OK, valid=timedelta(days=60)):
-        register(registry, enabled=words[0] == "disable", disabled_because="it answered 410")
-        assert dlq("endpoint", *words, *SAID).exit_code == Exit.DONE
+    with served(OK):
+        register(registry, enabled=command == "disable", disabled_because="it answered 410")
+        dlq(f"endpoint {command} acme {more}", *SAID, ends=Exit.DONE)
     endpoint_streamed(registry, before, row(registry))
-    changes = json.loads(dlq("audit", "--json").stdout)["changes"]
-    assert [(each["command"], each["via"]) for each in changes] == [(f"endpoint {words[0]}", "dlq")]
+    changes = json.loads(dlq("audit --json").stdout)["changes"]
+    assert [(each["command"], each["via"]) for each in changes] == [(f"endpoint {command}", "dlq")]
     assert "hunter2" not in json.dumps(changes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -40,18 +41,11 @@ def test_the_queues_of_this_deployment_are_drawn_with_live_counts(cloud: Cloud, 
     cloud.waiting("orders", "due", 2)
     nodes, edges = drawn(dlq)
     counts = {id_: node["messages"] for id_, node in nodes.items() if node["messages"] is not None}
-    assert counts == {
-        "orders/main": 0,
-        "orders/dlq": 3,
-        "orders/parking:default": 0,
-        "orders/parking:fix": 0,
-        "orders/vip": 0,
-        "orders/waiting:due": 2,
-    }
+    empty = ("orders/main", "orders/parking:default", "orders/parking:fix", "orders/vip")
+    assert counts == {**dict.fromkeys(empty, 0), "orders/dlq": 3, "orders/waiting:due": 2}
     assert between(edges, "orders/retry", "orders/main")["is_open"]
-    assert between(edges, "orders/retry", "orders/parking:fix")["does"] == (
-        "parks POISON, schema in"
-    )
+    some = between(edges, "orders/retry", "orders/parking:fix")["does"]
+    assert some == "parks POISON, schema in"
     rest = between(edges, "orders/retry", "orders/parking:default")["does"]
     assert rest == "parks all but POISON, schema in"
     assert between(edges, "orders/consumer", "orders/parking:fix")["is_open"]
@@ -61,21 +55,19 @@ def test_rules_in_force_point_at_what_they_do_and_others_are_not_drawn(
     cloud: Cloud, dlq: Dlq
 ) -> None:
     cloud.deploy("orders", dedicated=("vip",), context=["tenantId"])
-    cloud.rule("stop", tenantId="a", action="QUARANTINE")
-    cloud.rule("apart", tenantId="b", action="DEDICATED_DLQ", queue="vip")
-    cloud.rule("wait", tenantId="c", action="HOLD")
-    cloud.rule("look", tenantId="d", action="HOLD", mode="shadow")
-    cloud.rule("off", tenantId="e", action="HOLD", enabled=False)
-    cloud.rule("typo", tenantId="f", action="QUARANTENE")
+    rules: dict[str, dict[str, Any]] = {
+        "stop": {"action": "QUARANTINE"}, "apart": {"action": "DEDICATED_DLQ", "queue": "vip"},
+        "wait": {"action": "HOLD"}, "look": {"action": "HOLD", "mode": "shadow"},
+        "off": {"action": "HOLD", "enabled": False}, "typo": {"action": "QUARANTENE"},
+    }  # fmt: skip
+    for name, columns in rules.items():
+        cloud.rule(name, tenantId=name, **columns)
     cloud.waiting("orders", "rule:wait", 4)
     nodes, edges = drawn(dlq)
-    rules = {node["name"]: node["state"] for node in nodes.values() if node["kind"] == "rule"}
-    assert rules == {
-        "stop": "enforced", "apart": "enforced", "wait": "enforced", "look": "shadow",
-    }  # fmt: skip
-    assert between(edges, "orders/rule:stop", "orders/parking:default")["is_open"]
-    assert between(edges, "orders/rule:apart", "orders/vip")["is_open"]
-    assert between(edges, "orders/rule:wait", "orders/waiting:rule:wait")["is_open"]
+    drew = {node["name"]: node["state"] for node in nodes.values() if node["kind"] == "rule"}
+    assert drew == {**dict.fromkeys(("stop", "apart", "wait"), "enforced"), "look": "shadow"}
+    for name, to in (("stop", "parking:default"), ("apart", "vip"), ("wait", "waiting:rule:wait")):
+        assert between(edges, f"orders/rule:{name}", f"orders/{to}")["is_open"]
     # Nothing waits for it: its lane does not exist.
     shadow = between(edges, "orders/rule:look", "orders/retry")
     assert shadow["because"] == "it only counts, as a shadow"
@@ -117,13 +109,10 @@ def test_each_pipeline_is_drawn_by_itself(cloud: Cloud, dlq: Dlq) -> None:
 def test_what_could_not_be_read_is_named_and_not_drawn_as_none(
     cloud: Cloud, dlq: Dlq, monkeypatch: Any, lost: str
 ) -> None:
-    def refused(*_: Any) -> Any:
-        raise Problem("AccessDenied", Cause.FAILED)
-
     cloud.deploy("orders")
+    refused = Mock(side_effect=Problem("AccessDenied", Cause.FAILED))
     monkeypatch.setattr(operation, lost, refused)
-    result = dlq("status", "--flow", "--json")
-    assert result.exit_code == Exit.ATTENTION
+    result = dlq("status --flow --json", ends=Exit.ATTENTION)
     [says] = json.loads(result.stdout)["flow"]["unread"]
     assert "could not be read: AccessDenied" in says
-    assert "could not be read: AccessDenied" in dlq("status", "--flow").stdout
+    dlq("status --flow", says="could not be read: AccessDenied")

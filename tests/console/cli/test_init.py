@@ -14,6 +14,8 @@ from console.operations.dlqs import pipeline_name
 from deadletter.settings.setting import ValueKind
 from infra import context
 from infra.kinds import PIPELINE_LENGTH, TEXTS
+from tests.console.conftest import redrive_policy
+from tests.each_row import each_row
 
 ROOT = Path(__file__).parents[3]
 REGION = "eu-west-1"
@@ -30,43 +32,32 @@ def account(cloud: Any) -> Any:
         ("invoices", "shared-dlq"),
         ("mails", "shared-dlq"),
     ):
-        redrive = {"deadLetterTargetArn": f"{ARN}:{dlq}", "maxReceiveCount": 5}
-        cloud.queue(name, RedrivePolicy=json.dumps(redrive))
+        cloud.queue(name, RedrivePolicy=redrive_policy(dlq))
     cloud.queue("alone")
     for _ in range(2):
         cloud.letter("{}")
-    cloud.cloudwatch.put_metric_data(
-        Namespace="AWS/SQS",
-        MetricData=[
-            {
-                "MetricName": "ApproximateAgeOfOldestMessage",
-                "Dimensions": [{"Name": "QueueName", "Value": "orders-dlq"}],
-                "Timestamp": datetime.now(UTC),
-                "Value": 7_500,
-            }
-        ],
-    )
+    age = "ApproximateAgeOfOldestMessage"
+    cloud.figure(age, 7_500, datetime.now(UTC), QueueName="orders-dlq")
     return cloud
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The settings, in the folder where commands are typed."""
+    monkeypatch.chdir(tmp_path)
     return tmp_path / "cdk.json"
 
 
 def test_the_account_s_dlqs_are_listed_with_depth_age_sources_and_encryption(
     account: Any, dlq: Any, file: Path
 ) -> None:
-    done = dlq("init", "--file", str(file), "--json")
-    assert done.exit_code == Exit.DONE, done.output
+    done = dlq("init --json", ends=Exit.DONE)
     orders, shared = json.loads(done.stdout)["dlqs"]
     assert (orders["name"], orders["messages"], orders["oldest_seconds"]) == ("orders-dlq", 2, 7500)
     assert orders["sources"] == ["orders-main"]
     assert shared["sources"] == ["invoices", "mails"]
     assert {orders["encryption"], shared["encryption"]} <= {"SSE-SQS", "none"}
-    shown = dlq("init", "--file", str(file)).stdout
-    assert "2 h 05 min" in shown
-    assert "  dlq doctor queue:orders-dlq\n  dlq init orders-dlq\n" in shown
+    dlq("init", says=("2 h 05 min", "  dlq doctor queue:orders-dlq\n  dlq init orders-dlq\n"))
     assert not file.exists()
 
 
@@ -78,47 +69,30 @@ def test_a_chosen_dlq_becomes_pipelines_that_the_schema_accepts(
         "app": "python3 app.py",
         "context": {"@aws-cdk/x": True, "app": "shop", "pipelines": [{"name": "mine"}]},
     }
+    file = file.with_name("other.json")
     file.write_text(json.dumps(before))
-    done = dlq("init", "shared-dlq", "--file", str(file), "--yes", "--json")
-    assert done.exit_code == Exit.DONE, done.output
+    done = dlq("init shared-dlq --file other.json --yes --json", ends=Exit.DONE)
     assert json.loads(done.stdout)["validated"] is True
     after = json.loads(file.read_text())
-    assert list(after) == list(before)
-    assert after["$schema"] == before["$schema"]
-    assert after["context"]["@aws-cdk/x"] is True
-    assert after["context"]["app"] == "shop"
     kept, *added = after["context"]["pipelines"]
-    assert kept == {"name": "mine"}
+    others = {**after, "context": {**after["context"], "pipelines": [kept]}}
+    assert (others, list(after)) == (before, list(before))
     assert [entry["name"] for entry in added] == ["invoices", "mails"]
     settings = context.read(after["context"])
     assert {pipeline.mode for pipeline in settings.pipelines[1:]} == {"observe"}
     assert settings.pipelines[1].dlq.arn == f"{ARN}:shared-dlq"
     categories = {"transient", "schema", "business", "integration"}
     for pipeline in settings.pipelines[1:]:
-        assert set(pipeline.parking) == categories
         assert pipeline.parking == {category: category for category in categories}
-    listed = json.loads(dlq("init", "--file", str(file), "--json").stdout)["dlqs"]
-    assert {entry["name"]: entry["pipelines"] for entry in listed} == {
-        "orders-dlq": [],
-        "shared-dlq": ["invoices", "mails"],
-    }
-
-
-def test_what_the_file_holds_is_never_overwritten(account: Any, dlq: Any, file: Path) -> None:
-    text = json.dumps({"context": {"pipelines": [{"name": "orders"}]}})
-    file.write_text(text)
-    done = dlq("init", "orders-dlq", "--file", str(file), "--yes")
-    assert done.exit_code == Exit.USAGE
-    assert "has a pipeline orders already" in done.stderr
-    assert file.read_text() == text
+    listed = json.loads(dlq("init --file other.json --json").stdout)["dlqs"]
+    pipelines = {entry["name"]: entry["pipelines"] for entry in listed}
+    assert pipelines == {"orders-dlq": [], "shared-dlq": ["invoices", "mails"]}
 
 
 def test_the_sample_of_a_fresh_clone_makes_room(account: Any, dlq: Any, file: Path) -> None:
     fresh = json.loads((ROOT / "cdk.json").read_text())
     file.write_text(json.dumps(fresh))
-    done = dlq("init", "orders-dlq", "--file", str(file), "--yes")
-    assert done.exit_code == Exit.DONE, done.output
-    assert "The sample pipeline is gone." in done.stdout
+    dlq("init orders-dlq --yes", ends=Exit.DONE, says="The sample pipeline is gone.")
     after = json.loads(file.read_text())
     [added] = after["context"].pop("pipelines")
     assert added["main_queue"] == {"arn": f"{ARN}:orders-main"}
@@ -130,40 +104,36 @@ def test_a_sample_that_was_changed_stays(account: Any, dlq: Any, file: Path) -> 
     fresh = json.loads((ROOT / "cdk.json").read_text())
     fresh["context"]["pipelines"][0]["name"] = "sample"
     file.write_text(json.dumps(fresh))
-    done = dlq("init", "orders-dlq", "--file", str(file), "--yes")
-    assert done.exit_code == Exit.DONE, done.output
+    done = dlq("init orders-dlq --yes", ends=Exit.DONE)
     assert "The sample pipeline is gone" not in done.stdout
     names = [each["name"] for each in json.loads(file.read_text())["context"]["pipelines"]]
     assert names == ["sample", "orders"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "says"),
     [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
         ('{"context": {"pipelines": {}}}', "context.pipelines is not a list"),
         ('{"context": {"pipelines": [{"name": "x", "colour": 1}]}}', "there is no setting"),
+        ('{"context": {"pipelines": [{"name": "orders"}]}}', "has a pipeline orders already"),
     ],
 )
-def test_a_broken_file_is_refused_and_stays(
+def test_a_file_that_is_broken_or_has_the_pipeline_is_refused_and_stays(
     account: Any, dlq: Any, file: Path, text: str, says: str
 ) -> None:
     file.write_text(text)
-    done = dlq("init", "orders-dlq", "--file", str(file), "--yes")
-    assert done.exit_code == Exit.USAGE
-    assert says in done.stderr
+    dlq("init orders-dlq --yes", ends=Exit.USAGE, refuses=says)
     assert file.read_text() == text
 
 
 @pytest.mark.usefixtures("at_a_terminal")
 def test_it_asks_and_shows_what_it_would_add(account: Any, dlq: Any, file: Path) -> None:
-    done = dlq("init", "orders-dlq", "--file", str(file), answers="n\n")
-    assert done.exit_code == Exit.ATTENTION
-    assert '"mode": "observe"' in done.stderr
-    assert "in account 123456789012, eu-west-1" in done.stderr
+    refuses = ('"mode": "observe"', "in account 123456789012, eu-west-1")
+    dlq("init orders-dlq", answers="n\n", ends=Exit.ATTENTION, refuses=refuses)
     assert not file.exists()
-    assert dlq("init", "orders-dlq", "--file", str(file), answers="y\n").exit_code == Exit.DONE
+    dlq("init orders-dlq", answers="y\n", ends=Exit.DONE)
     assert json.loads(file.read_text())["app"] == "python3 app.py"
 
 
@@ -175,16 +145,14 @@ def test_a_new_file_names_the_schema_for_editors_if_that_lies_beside_it(
     schema.parent.mkdir()
     if is_clone:
         schema.write_text("{}")
-    assert dlq("init", "orders-dlq", "--file", str(file), "--yes").exit_code == Exit.DONE
+    dlq("init orders-dlq --yes", ends=Exit.DONE)
     written = json.loads(file.read_text())
     assert ("$schema" in written) == is_clone
     assert not is_clone or (file.parent / written["$schema"]).resolve() == schema.resolve()
 
 
 def test_an_unknown_dlq_is_refused_with_the_known_ones(account: Any, dlq: Any, file: Path) -> None:
-    done = dlq("init", "alone", "--file", str(file), "--yes")
-    assert done.exit_code == Exit.ABSENT
-    assert "it has orders-dlq, shared-dlq" in done.stderr
+    dlq("init alone --yes", ends=Exit.ABSENT, refuses="it has orders-dlq, shared-dlq")
 
 
 @pytest.mark.parametrize(
@@ -209,11 +177,10 @@ def test_queues_whose_names_are_cut_alike_become_pipelines_of_two_names(
     cloud: Any, dlq: Any, file: Path
 ) -> None:
     cloud.queue("orders-dlq")
-    redrive = json.dumps({"deadLetterTargetArn": f"{ARN}:orders-dlq", "maxReceiveCount": 5})
     for colour in ("blue", "green"):
-        cloud.queue(f"a-service-with-a-rather-long-name-{colour}", RedrivePolicy=redrive)
-    done = dlq("init", "orders-dlq", "--file", str(file), "--yes", "--json")
-    assert done.exit_code == Exit.DONE, done.output
+        name = f"a-service-with-a-rather-long-name-{colour}"
+        cloud.queue(name, RedrivePolicy=redrive_policy("orders-dlq"))
+    done = dlq("init orders-dlq --yes --json", ends=Exit.DONE)
     blue, green = (entry["name"] for entry in json.loads(done.stdout)["added"])
     assert blue != green
     assert blue.startswith("a-service-with-a-rather-")
@@ -224,14 +191,12 @@ def test_a_deep_dlq_is_told_with_what_will_become_of_its_messages(
 ) -> None:
     for _ in range(98):
         account.letter("{}")
-    assert "In mode observe" not in dlq("init", "orders-dlq", "--file", str(file), "--yes").stdout
+    assert "In mode observe" not in dlq("init orders-dlq --yes").stdout
     file.unlink()
     account.letter("{}")
-    shown = " ".join(dlq("init", "orders-dlq", "--file", str(file), "--yes").stdout.split())
-    said = "orders-dlq: it holds about 101 messages, the oldest 2 h 05 min old. In mode observe"
-    assert said in shown
-    assert "dlq groups --look --in queue:orders-dlq" in shown
-    answer = json.loads(dlq("init", "--file", str(file), "--json").stdout)
+    says = "orders-dlq: it holds about 101 messages, the oldest 2 h 05 min old. In mode observe"
+    dlq("init orders-dlq --yes", says=(says, "dlq groups --look --in queue:orders-dlq"))
+    answer = json.loads(dlq("init --json").stdout)
     deep = {item["name"]: bool(item["backlog"]) for item in answer["dlqs"]}
     assert deep == {"orders-dlq": True, "shared-dlq": False}
     assert json.loads(file.read_text())["context"]["pipelines"][0]["mode"] == "observe"

@@ -38,7 +38,7 @@ NOW = datetime(2026, 11, 29, 16, 35, tzinfo=UTC)
 UUID = "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
 COMMAND = f"dlq retry {UUID} --pipeline {'p' * 28} --reason '{'because ' * 5}'"
 
-ANSWERS = 25
+ANSWERS = 15
 """Answers of each verb that are tried."""
 
 ALONE = re.compile(r" *((dlq|aws|npx) \S|--\S)")

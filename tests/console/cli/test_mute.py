@@ -30,7 +30,7 @@ def alarms(*names: str) -> dict[str, Any]:
 
 
 NINE = alarms("deadletter-orders-DlqAge", "deadletter-orders-RedriveStalled")
-MUTED = {
+MUTED: dict[str, Any] = {
     "Name": "deadletter-orders-mute",
     "Description": f"the bank moves (dlq mute, by {CALLER})",
     "Rule": {"Schedule": {"Expression": "at(2026-11-23T02:11)", "Duration": "PT2H"}},
@@ -55,6 +55,16 @@ def no_rule(cloudwatch: Stubber) -> None:
     )
 
 
+def begins(cloudwatch: Stubber, alarms: Any, put: Any = None, *, before: Any = None) -> None:
+    """The calls of a mute of these alarms, which a rule mutes already or none."""
+    cloudwatch.add_response("describe_alarms", alarms, ASKED)
+    if before is None:
+        no_rule(cloudwatch)
+    else:
+        cloudwatch.add_response("get_alarm_mute_rule", before, RULE)
+    cloudwatch.add_response("put_alarm_mute_rule", {}, put)
+
+
 def mutes(pipeline: str = "orders") -> Mutes:
     return Mutes(Session(lambda: aws.connect(None, REGION), "deadletter", NOW.timestamp), pipeline)
 
@@ -62,27 +72,15 @@ def mutes(pipeline: str = "orders") -> Mutes:
 def test_the_alarms_that_exist_are_muted_from_the_next_minute_by_one_rule(
     cloudwatch: Stubber,
 ) -> None:
-    cloudwatch.add_response("describe_alarms", NINE, ASKED)
-    no_rule(cloudwatch)
-    cloudwatch.add_response(
-        "put_alarm_mute_rule",
-        {},
-        {
-            "Name": "deadletter-orders-mute",
-            "Description": f"the bank moves (dlq mute, by {CALLER})",
-            "Rule": {
-                "Schedule": {
-                    "Expression": "at(2026-11-23T02:11)",
-                    "Duration": "PT2H",
-                    "Timezone": "UTC",
-                }
-            },
-            "MuteTargets": {
-                "AlarmNames": ["deadletter-orders-DlqAge", "deadletter-orders-RedriveStalled"]
-            },
-            "ExpireDate": datetime(2026, 11, 23, 4, 11, tzinfo=UTC),
+    put = {
+        "Name": MUTED["Name"], "Description": MUTED["Description"],
+        "Rule": {"Schedule": {**MUTED["Rule"]["Schedule"], "Timezone": "UTC"}},
+        "MuteTargets": {
+            "AlarmNames": ["deadletter-orders-DlqAge", "deadletter-orders-RedriveStalled"]
         },
-    )
+        "ExpireDate": MUTED["ExpireDate"],
+    }  # fmt: skip
+    begins(cloudwatch, NINE, put)
     answer = mutes().begin(timedelta(hours=2), "the bank moves")
     assert answer.before is None
     assert answer.mute is not None
@@ -94,18 +92,14 @@ def test_the_alarms_of_a_pipeline_whose_name_goes_on_are_not_muted(
 ) -> None:
     cloud.deploy("orders-eu")
     others = alarms("deadletter-orders-eu-DlqAge", "deadletter-orders-DlqAge")
-    cloudwatch.add_response("describe_alarms", others, ASKED)
-    no_rule(cloudwatch)
-    cloudwatch.add_response("put_alarm_mute_rule", {})
+    begins(cloudwatch, others)
     answer = mutes().begin(timedelta(hours=2), "the bank moves")
     assert answer.mute is not None
     assert answer.mute.alarms == ("deadletter-orders-DlqAge",)
 
 
 def test_a_second_mute_replaces_the_first_and_says_what_was(cloudwatch: Stubber) -> None:
-    cloudwatch.add_response("describe_alarms", NINE, ASKED)
-    cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
-    cloudwatch.add_response("put_alarm_mute_rule", {})
+    begins(cloudwatch, NINE, before=MUTED)
     answer = mutes().begin(timedelta(days=3), "it takes longer")
     assert answer.before is not None
     assert answer.mute is not None
@@ -118,38 +112,29 @@ def test_a_mute_is_shown_with_its_end_its_reason_and_its_alarms(
 ) -> None:
     for _ in range(2):
         cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
-    shown = dlq("mute", "orders")
-    assert shown.exit_code == Exit.DONE, shown.output
-    for text in ("1 alarm muted until", "the bank moves", "DlqAge", "dlq mute orders --end"):
-        assert text in shown.stdout
-    answer = json.loads(dlq("mute", "orders", "--json").stdout)
-    assert answer["mute"]["until"] == "2026-11-23T04:11:00Z"
-    assert answer["mute"]["rule"] == "deadletter-orders-mute"
-
-
-def test_a_pipeline_that_is_not_muted_says_so(cloudwatch: Stubber, dlq: Dlq) -> None:
+    says = ("1 alarm muted until", "the bank moves", "DlqAge", "dlq mute orders --end")
+    dlq("mute orders", ends=Exit.DONE, says=says)
+    mute = json.loads(dlq("mute orders --json").stdout)["mute"]
+    assert (mute["until"], mute["rule"]) == ("2026-11-23T04:11:00Z", "deadletter-orders-mute")
     no_rule(cloudwatch)
-    assert "its alarms are not muted" in dlq("mute", "orders").stdout
+    dlq("mute orders", says="its alarms are not muted")
 
 
 def test_ending_deletes_the_rule_and_only_where_there_is_one(cloudwatch: Stubber, dlq: Dlq) -> None:
     cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
     cloudwatch.add_response("delete_alarm_mute_rule", {}, RULE)
-    assert "the mute is over" in dlq("mute", "orders", "--end").stdout
+    dlq("mute orders --end", says="the mute is over")
     no_rule(cloudwatch)
-    assert "are not muted" in dlq("mute", "orders", "--end").stdout
+    dlq("mute orders --end", says="are not muted")
 
 
-UNKNOWN = [
-    ("InvalidAction", 400),
-    ("UnknownOperation", 400),
-    ("UnknownOperationException", 404),
-    ("UnsupportedOperation", 400),
-    ("InternalFailure", 501),
-]
-
-
-@pytest.mark.parametrize(("code", "status"), UNKNOWN)
+@each_row(
+    ("code", "status"),
+    [
+        ("InvalidAction", 400), ("UnknownOperation", 400), ("UnknownOperationException", 404),
+        ("UnsupportedOperation", 400), ("InternalFailure", 501),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("words", [(), GIVEN, ("--end",)], ids=["show", "begin", "end"])
 def test_a_service_that_does_not_know_mute_rules_is_named_and_nothing_else_is_done(
     cloudwatch: Stubber, dlq: Dlq, code: str, status: int, words: Sequence[str]
@@ -157,27 +142,22 @@ def test_a_service_that_does_not_know_mute_rules_is_named_and_nothing_else_is_do
     if words == GIVEN:
         cloudwatch.add_response("describe_alarms", NINE, ASKED)
     cloudwatch.add_client_error("get_alarm_mute_rule", code, "?", status)
-    refused = dlq("mute", "orders", *words)
-    assert refused.exit_code == Exit.ATTENTION
-    assert "Nothing is muted: CloudWatch at this endpoint does not know" in refused.stderr
-    assert "does not disable alarm actions instead" in refused.stderr
+    unknown = "Nothing is muted: CloudWatch at this endpoint does not know"
+    refuses = (unknown, "does not disable alarm actions instead")
+    dlq("mute orders", *words, ends=Exit.ATTENTION, refuses=refuses)
 
 
 def test_a_refused_permission_is_no_unknown_call(cloudwatch: Stubber, dlq: Dlq) -> None:
     cloudwatch.add_client_error("get_alarm_mute_rule", "AccessDenied", "not allowed", 403)
-    refused = dlq("mute", "orders")
-    assert refused.exit_code == Exit.UNREACHABLE
-    assert "AWS refuses GetAlarmMuteRule" in refused.stderr
-    assert "deadletter-CircuitOperator-" in refused.stderr
+    refuses = ("AWS refuses GetAlarmMuteRule", "deadletter-CircuitOperator-")
+    dlq("mute orders", ends=Exit.UNREACHABLE, refuses=refuses)
 
 
-@pytest.mark.parametrize("length", ["0m", "59s", "90s", "16d", "15d1m", "soon", "-2h"])
+@each_row("length", ["0m", "59s", "90s", "16d", "15d1m", "soon", "-2h"])
 def test_a_length_that_cloudwatch_does_not_take_is_refused_with_what_is_allowed(
     cloudwatch: Stubber, dlq: Dlq, length: str
 ) -> None:
-    refused = dlq("mute", "orders", "--for", length, "--reason", "x")
-    assert refused.exit_code == Exit.USAGE
-    assert "write" in refused.stderr
+    dlq("mute orders --for", length, "--reason", "x", ends=Exit.USAGE, refuses="write")
 
 
 @each_row(
@@ -188,24 +168,23 @@ def test_a_length_is_written_as_iso_8601(text: str, written: str) -> None:
     assert iso_duration(length_of(text)) == written
 
 
+@each_row(
+    ("words", "says"),
+    [
+        ("--for 2h", "A mute needs a reason"),
+        ("--reason x", "add --for 2h"),
+        ("--end --for 2h --reason x", "--end takes no --for"),
+    ],
+)
 def test_a_mute_without_a_reason_or_without_a_length_is_refused(
-    cloudwatch: Stubber, dlq: Dlq
+    cloudwatch: Stubber, dlq: Dlq, words: str, says: str
 ) -> None:
-    for words, says in (
-        (("--for", "2h"), "A mute needs a reason"),
-        (("--reason", "x"), "add --for 2h"),
-        (("--end", "--for", "2h", "--reason", "x"), "--end takes no --for"),
-    ):
-        refused = dlq("mute", "orders", *words)
-        assert refused.exit_code == Exit.USAGE
-        assert says in refused.stderr
+    dlq(f"mute orders {words}", ends=Exit.USAGE, refuses=says)
 
 
 def test_a_person_is_asked_why(cloudwatch: Stubber, dlq: Dlq, at_a_terminal: None) -> None:
-    cloudwatch.add_response("describe_alarms", NINE, ASKED)
-    no_rule(cloudwatch)
-    cloudwatch.add_response("put_alarm_mute_rule", {})
-    muted = dlq("mute", "orders", "--for", "2h", answers="the bank moves\n")
+    begins(cloudwatch, NINE)
+    muted = dlq("mute orders --for 2h", answers="the bank moves\n")
     assert "Why: the bank moves (dlq mute, by" in muted.stdout
 
 

@@ -13,6 +13,10 @@ import pytest
 import typer
 
 from console.cli import main
+from console.operations.replay_report import MEANING
+from tests.console.command_lines import parse
+from tests.each_row import each_row
+from tools.commands_page import commands
 
 ROOT = Path(__file__).parents[3]
 
@@ -93,3 +97,27 @@ def test_a_command_that_does_not_exist_is_found(
 
 def test_the_messages_name_most_commands_of_runs() -> None:
     assert len({name for group, name, _ in STEPS if group == "run"}) > 4
+
+
+REPLAY = (Path(__file__).parents[3] / "docs" / "replay.md").read_text()
+
+BLOCKS = "\n".join(re.findall(r"^```(?:text)?\n(.*?)^```", REPLAY, re.M | re.S))
+
+TYPED = [line.removeprefix("$ ") for line in BLOCKS.splitlines() if re.match(r"(\$ )?dlq ", line)]
+
+
+@each_row("command", TYPED)
+def test_a_command_of_the_runbook_is_one_that_dlq_takes(command: str) -> None:
+    parse(command)
+
+
+def test_the_runbook_names_each_command_of_runs() -> None:
+    named = [path for path in commands() if path.startswith("dlq run ")]
+    named += ["dlq retry", "dlq discard", "dlq restore"]
+    assert [path for path in named if path not in REPLAY] == []
+
+
+def test_the_runbook_explains_each_outcome_at_the_end_of_a_run() -> None:
+    rows = "\n".join(line for line in REPLAY.splitlines() if line.startswith("| "))
+    unknown = {"SENT", "OPEN", "RETURNED", "UNACCOUNTED", "MISSING", "DISCARDED", "RESTORED"}
+    assert [name for name in MEANING if name not in unknown and name not in rows] == []

@@ -24,13 +24,13 @@ def note(cloud: Cloud, judged: list[tuple[str, Decision]], source: str = "dlq") 
 
 
 def observed(dlq: Dlq) -> dict[str, Any]:
-    result = dlq("show", "orders", "--json")
+    result = dlq("show orders --json")
     answer: dict[str, Any] = json.loads(result.stdout)["pipeline"]["observed"]
     return answer
 
 
 def card(dlq: Dlq) -> Any:
-    answer = json.loads(dlq("status", "--json").stdout)
+    answer = json.loads(dlq("status --json").stdout)
     [found] = [each for each in answer["attention"] if each["kind"] == "observed"]
     return found
 
@@ -45,15 +45,13 @@ def test_messages_are_grouped_by_decision_and_cause(cloud: Cloud, dlq: Dlq) -> N
     note(cloud, [("c", BACK), ("unknown", BACK)], source="vip")
 
     answer = observed(dlq)
-
     counts = answer["counts"]
     assert (counts["messages"], counts["at_least"]) == (5, False)
     assert counts["would"] == {"REDRIVE": 4, "PARK": 1}
     assert counts["since"] is not None
     first, *others = answer["causes"]
-    assert (first["action"], first["target"], first["messages"], first["processed"]) == (
-        "REDRIVE", "main queue", 3, 1,
-    )  # fmt: skip
+    assert (first["action"], first["target"]) == ("REDRIVE", "main queue")
+    assert (first["messages"], first["processed"]) == (3, 1)
     assert (first["cause"], first["error_type"], first["words"]) == ("f1", "Timeout", "no answer")
     assert {(each["action"], each["target"], each["rule"], each["cause"]) for each in others} == {
         ("PARK", "POISON", "strict", "f2"),
@@ -68,14 +66,10 @@ def test_status_has_a_card_with_the_counts_that_calls_no_person(cloud: Cloud, dl
 
     found = card(dlq)
 
-    assert re.fullmatch(
-        r"mode observe moves nothing; of 4 messages since .*UTC it would have retried 2, held 1, "
-        r"parked 1",
-        found["says"],
-    )
+    would = "it would have retried 2, held 1, parked 1"
+    says = rf"mode observe moves nothing; of 4 messages since .*UTC {would}"
+    assert re.fullmatch(says, found["says"])
     assert (found["type"], found["needs_person"]) == ("dlq show orders", False)
-    [pipeline] = json.loads(dlq("status", "--json").stdout)["pipelines"]
-    assert pipeline["observed"]["would"] == {"REDRIVE": 2, "HOLD": 1, "PARK": 1}
 
 
 def test_more_messages_than_are_kept_are_said_to_be_more(cloud: Cloud, dlq: Dlq) -> None:
@@ -92,7 +86,7 @@ def test_more_messages_than_are_kept_are_said_to_be_more(cloud: Cloud, dlq: Dlq)
 def test_where_nothing_was_observed_nothing_is_said(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", mode="observe")
     assert observed(dlq) is None
-    assert "would have been done" not in dlq("show", "orders").stdout
+    assert "would have been done" not in dlq("show orders").stdout
     assert "it would have" not in dlq("status").stdout
 
 
@@ -102,15 +96,13 @@ def test_a_person_reads_where_why_and_how_many(cloud: Cloud, dlq: Dlq) -> None:
     cloud.failed("orders", "d", fingerprint="f2", error_type="KeyError", message="no \x1b[2J")
     note(cloud, [("d", GIVEN_UP), ("e", Hold("circuit:k", 9e9, "it is open"))])
 
-    shown = dlq("show", "orders").stdout
-
-    for text in (
+    says = (
         "What would have been done with 2 messages since ",
         "does not observe any more",
         "1 message would be parked: POISON by rule strict",
         r"failed with KeyError: no \x1b[2J [transient]",
         "because: the same failure in 3 lives; for example d",
         "1 message would wait for circuit k to close",
-    ):
-        assert text in shown
+    )
+    dlq("show orders", says=says)
     assert "it would have" not in dlq("status").stdout

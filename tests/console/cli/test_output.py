@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.cli import output
+from console.cli import output, progress
 from console.cli.exit import Exit
 from console.cli.output import Reply, Styled, TextTable, line, said, show
 from tests.console.terminal import Terminal
@@ -61,21 +62,17 @@ def test_a_pipe_gets_whole_lines_and_no_styles() -> None:
     assert "\x1b" not in page.getvalue()
 
 
-def test_a_terminal_gets_styles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
+@pytest.mark.parametrize(("no_color", "shown"), [("", "\x1b[1;31mOPEN\x1b[0m\n"), ("1", "OPEN\n")])
+def test_a_terminal_gets_styles_unless_it_is_told_not_to(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, shown: str
+) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("NO_COLOR", no_color)):
+        monkeypatch.setenv(name, value)
     page = io.StringIO()
     output.show([line(Styled("OPEN", "alarm"))], page)
-    assert page.getvalue() == "\x1b[1;31mOPEN\x1b[0m\n"
-
-
-def test_no_color_leaves_no_escape_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    page = io.StringIO()
-    output.show([line(Styled("OPEN", "alarm")), TextTable(("A",), [(Styled("b", "good"),)])], page)
-    assert "\x1b" not in page.getvalue()
+    assert page.getvalue() == shown
+    output.show([TextTable(("A",), [(Styled("b", "good"),)])], page)
+    assert not no_color or "\x1b" not in page.getvalue()
 
 
 def test_a_table_that_is_too_wide_for_the_terminal_loses_nothing(
@@ -135,3 +132,19 @@ class Rows:
     """An answer of many rows."""
 
     rows: list[str]
+
+
+@pytest.mark.parametrize(
+    ("screen", "written"),
+    [(Terminal(), "\r\x1b[KAsking about \\x1b[2J\r\x1b[K"), (io.StringIO(), "")],
+    ids=["terminal", "log"],
+)
+def test_a_person_at_a_terminal_sees_what_is_waited_for_and_then_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch, screen: io.StringIO, written: str
+) -> None:
+    """A log gets no line, and no text controls the terminal."""
+    monkeypatch.setattr(sys, "stderr", screen)
+    progress.say("Asking about \x1b[2J")
+    progress.end()
+    progress.end()
+    assert screen.getvalue() == written

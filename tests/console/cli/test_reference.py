@@ -77,7 +77,10 @@ def test_the_help_lists_every_exit_status(dlq: Any) -> None:
 # Its query is malformed, which is said before anything is read.
 TYPED = "list A-1 A-2 -p orders -f tenant=acme --query ["
 
-PAGES = ("dlq", *(f"dlq {name}" for name in main.GROUPS), *COMMANDS)
+# The commands of one module load the same.
+OF_A_MODULE = {module: f"dlq {words}" for words, (module, _) in main.COMMANDS.items()}
+
+PAGES = ("dlq", *(f"dlq {name}" for name in main.GROUPS), *OF_A_MODULE.values())
 
 EACH_IN_ITS_CHILD = """
 import os, shlex, sys
@@ -132,7 +135,7 @@ VIEWS = {f"console.cli.{module[1:]}" for module, _ in main.COMMANDS.values()}
         ("dlq run", VIEWS),
         ("dlq retry", {"console.cli.status", "console.cli.rules"}),
         # What lists messages and groups them is loaded when a rule is counted.
-        ("dlq rules add", {"console.cli.rule_trial", "console.operations.groups"}),
+        ("dlq rules apply", {"console.cli.rule_trial", "console.operations.groups"}),
     ],
 )
 def test_only_the_command_that_is_asked_for_is_loaded(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from deadletter.replay.names import Name, key_hash
 from deadletter.replay.reconcile import RETURNED
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from tests.console.conftest import BUCKET
+from tests.console.conftest import BUCKET, routed
 
 RUN = "4f0c1b2a3d4e5f60"
 
@@ -54,10 +52,7 @@ KEPT = {
 
 @pytest.fixture
 def orders(cloud: Any, functions: Any) -> Any:
-    cloud.deploy("orders", settings={"consumer_library": True})
-    functions.configure("orders", consumer_library=True)
-    functions.routes = True
-    return cloud
+    return routed(cloud, functions, {"consumer_library": True})
 
 
 def kept(cloud: Any, **changes: Any) -> None:
@@ -66,33 +61,18 @@ def kept(cloud: Any, **changes: Any) -> None:
     )
 
 
-def test_a_report_says_that_counted_letters_did_not_join(
-    orders: Any, dlq: Any, tmp_path: Path
-) -> None:
-    orders.replay(run(counted=9), source="parking:default")
-    kept(orders)
-    file = tmp_path / "report.html"
-    done = dlq("show", RUN, "--html", str(file))
-    assert done.exit_code == Exit.ATTENTION
-    assert "9 messages were counted, and 6 joined the run." in done.stdout
-    assert "9 messages were counted, and 6 joined the run." in file.read_text()
-
-
 def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any, tmp_path: Path) -> None:
     orders.replay(run(RunState.RUNNING))
     orders.snapshot(run(), [*OUTCOMES, (name("g"), ReplayOutcome.OPEN)])
-    assert json.loads(dlq("show", RUN, "--json").stdout)["outcomes"] is None
-    done = dlq("show", RUN, "--json", "--html", str(tmp_path / "page"))
-    assert done.exit_code == Exit.DONE, done.output
+    assert json.loads(dlq(f"show {RUN} --json").stdout)["outcomes"] is None
+    done = dlq(f"show {RUN} --json --html", str(tmp_path / "page"), ends=Exit.DONE)
     account = json.loads(done.stdout)["outcomes"]
     assert account["counts"] == {
         "RECOVERED": 2, "DUPLICATE": 1, "PARKED": 1, "QUARANTINED": 1, "LEFT": 1, "OPEN": 1,
     }  # fmt: skip
     assert (account["messages"], account["final"], account["unaccounted"]) == (7, False, 0)
-    assert [(row["name"], row["messages"]) for row in account["causes"]] == [("f1", 6), ("f2", 1)]
-    assert [(row["name"], row["messages"]) for row in account["keys"]] == [
-        (key_hash("customer-7"), 2)
-    ]
+    sizes = [(row["name"], row["messages"]) for row in (*account["causes"], *account["keys"])]
+    assert sizes == [("f1", 6), ("f2", 1), (key_hash("customer-7"), 2)]
     assert account["says"] == (
         "3 of 7 messages are done, 2 failed again, 1 still on the way, "
         "1 set aside or left over. All of them are accounted for."
@@ -102,34 +82,33 @@ def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any, tmp_pat
 def test_the_report_that_the_run_has_kept_counts(orders: Any, dlq: Any) -> None:
     orders.replay(run())
     kept(orders)
-    done = dlq("show", RUN)
-    assert done.exit_code == Exit.DONE, done.output
-    assert "3 of 4 messages are done, 1 failed again. All of them are accounted for." in done.stdout
-    assert re.search(r"PARKED +1 +failed again, parked by the consumer", done.stdout)
-    assert f"dlq retry --in run:{RUN} -f outcome=failed" in done.stdout
+    says = (
+        "3 of 4 messages are done, 1 failed again. All of them are accounted for.",
+        "PARKED 1 failed again, parked by the consumer",
+        f"dlq retry --in run:{RUN} -f outcome=failed",
+    )
+    dlq(f"show {RUN}", ends=Exit.DONE, says=says)
+    (first, _) = json.loads(dlq(f"show {RUN} --json").stdout)["outcomes"]["minutes"]
+    assert first == {"at": "1970-01-01T00:01:00Z", "counts": {"RECOVERED": 2}}
 
 
 def test_a_letter_without_an_outcome_is_an_alarm(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.BROKEN))
     kept(orders, counts={"RECOVERED": 3}, unaccounted=1)
-    done = dlq("show", RUN)
-    assert done.exit_code == Exit.ATTENTION
-    assert "1 of 4 messages are unaccounted for: the run is BROKEN" in done.stdout
+    says = "1 of 4 messages are unaccounted for: the run is BROKEN"
+    dlq(f"show {RUN}", ends=Exit.ATTENTION, says=says)
 
 
 def test_a_damaged_report_is_named(orders: Any, dlq: Any) -> None:
     orders.replay(run())
     orders.s3.put_object(Bucket=BUCKET, Key=f"replay/orders/{RUN}/report.json", Body="{")
-    done = dlq("show", RUN)
-    assert done.exit_code == Exit.ATTENTION
-    assert "is not what this dlq expects" in done.stdout
+    dlq(f"show {RUN}", ends=Exit.ATTENTION, says="is not what this dlq expects")
 
 
 def test_a_run_without_a_snapshot_has_no_page(orders: Any, dlq: Any, tmp_path: Path) -> None:
     orders.replay(run(RunState.MOVING, letters=None))
-    done = dlq("show", RUN, "--html", str(tmp_path / "page"))
-    assert done.exit_code == Exit.ATTENTION
-    assert "has not taken its messages yet: it is MOVING" in done.stderr
+    refuses = "has not taken its messages yet: it is MOVING"
+    dlq(f"show {RUN} --html {tmp_path / 'page'}", ends=Exit.ATTENTION, refuses=refuses)
 
 
 class Page(HTMLParser):
@@ -155,10 +134,8 @@ def test_letters_without_an_outcome_are_named(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.BROKEN))
     orders.snapshot(run(), [*OUTCOMES[:2], (name("lost"), ReplayOutcome.MISSING)])
     kept(orders, letters=3, counts={"RECOVERED": 2, "MISSING": 1}, unaccounted=1)
-    done = dlq("show", RUN)
-    assert done.exit_code == Exit.ATTENTION
-    assert "Without an outcome:\n  lost\n" in done.stdout
-    assert f"then park what is left:\n  dlq run abort {RUN}\n" in done.stdout
+    says = ("Without an outcome:\n  lost\n", f"then park what is left:\n  dlq run abort {RUN}\n")
+    dlq(f"show {RUN}", ends=Exit.ATTENTION, says=says)
 
 
 def test_the_page_is_one_file_without_scripts_and_other_hosts(
@@ -167,9 +144,7 @@ def test_the_page_is_one_file_without_scripts_and_other_hosts(
     orders.replay(run(because="<u>bold</u>", by="user/ann"), why="<img src=x>")
     kept(orders)
     path = tmp_path / "report.html"
-    done = dlq("show", RUN, "--html", str(path))
-    assert done.exit_code == Exit.DONE, done.output
-    assert f"The page is {path}." in done.stdout
+    dlq(f"show {RUN} --html", str(path), ends=Exit.DONE, says=f"The page is {path}.")
     html = path.read_text()
     page = Page()
     page.feed(html)
@@ -182,13 +157,6 @@ def test_the_page_is_one_file_without_scripts_and_other_hosts(
     assert "&lt;script&gt;" in html
     assert "3 of 4 messages are done" in html
     assert path.stat().st_mode & 0o077 == 0
-
-
-def test_times_are_read(orders: Any, dlq: Any) -> None:
-    orders.replay(run(created=time.time()))
-    kept(orders)
-    (first, _) = json.loads(dlq("show", RUN, "--json").stdout)["outcomes"]["minutes"]
-    assert first == {"at": "1970-01-01T00:01:00Z", "counts": {"RECOVERED": 2}}
 
 
 def test_tries_that_came_back_have_the_name_that_the_run_gives_them() -> None:

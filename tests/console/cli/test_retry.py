@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,24 +15,21 @@ import pytest
 from console.cli.exit import Exit
 from console.operations import edits
 from deadletter.aws.dynamodb import plain
-from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.circuit.state import State
 from deadletter.contract import run_lane
 from deadletter.message.letter import Attribute, Letter
-from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import key_of
-from deadletter.redrive.order import Order
 from deadletter.redrive.redriver import LEASE_HELD
 from deadletter.redrive.waiting_room import WaitingRoomEntry
 from deadletter.replay.names import Name, key_hash
 from deadletter.replay.plan import KeyPolicy
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from deadletter.routing.decision import Hold
 from tests.console.cli.test_discard import counted, plans
 from tests.console.cli.test_replay_report import OUTCOMES, RUN, run
-from tests.console.conftest import BUCKET
+from tests.console.conftest import BUCKET, routed
+from tests.each_row import each_row
 
 WHY = ("--reason", "fixed in 4.2.1", "--yes")
 SETTINGS = {
@@ -45,10 +42,7 @@ LATER = 4e9
 
 @pytest.fixture
 def orders(cloud: Any, functions: Any) -> Any:
-    cloud.deploy("orders", settings=SETTINGS, context=["tenantId"])
-    functions.configure("orders", **SETTINGS)
-    functions.routes = True
-    return cloud
+    return routed(cloud, functions, SETTINGS, context=["tenantId"])
 
 
 def failed(cloud: Any, tenant: str = "acme", **failure: Any) -> str:
@@ -58,11 +52,11 @@ def failed(cloud: Any, tenant: str = "acme", **failure: Any) -> str:
     return sent
 
 
-def said(dlq: Any, *words: str) -> str:
-    """The plan, as --dry-run says it."""
-    done = dlq("retry", *words, "--dry-run", "--json")
-    assert done.exit_code == Exit.DONE, done.output
-    return "\n".join(json.loads(done.stdout)["would"])
+def said(dlq: Any, line: str, *texts: str) -> None:
+    """The plan, as --dry-run says it, has these texts."""
+    done = dlq(f"retry {line} --dry-run --json", ends=Exit.DONE)
+    plan = "\n".join(json.loads(done.stdout)["would"])
+    assert [text for text in texts if text not in plan] == [], plan
 
 
 def received(cloud: Any) -> int:
@@ -83,12 +77,9 @@ def test_one_plan_takes_messages_from_wherever_they_lie(
     failed(orders, fingerprint="f2bbbbbb")
     orders.park("orders", "POISON", origin="parked")
     orders.failed("orders", "parked", fingerprint="f1aaaaaa")
-    ledger = DynamoDBLedger(orders.dynamodb, "letters", "orders", time.time, 86_400)
-    ledger.note_parked("parked", time.time(), "POISON", "")
+    orders.ledger().note_parked("parked", time.time(), "POISON", "")
     orders.waiting("orders", "due", 2, due=LATER)
-    done = dlq("retry", "-f", "cause=f1aa", *WHY, "--json")
-    assert done.exit_code == Exit.DONE, done.output
-    answer = json.loads(done.stdout)
+    answer = json.loads(dlq("retry -f cause=f1aa --json", *WHY, ends=Exit.DONE).stdout)
     assert (answer["messages"], answer["due"], answer["reason"]) == (2, 0, "fixed in 4.2.1")
     assert [run["state"] for run in answer["runs"]] == ["DONE", "DONE"]
     made = plans(orders)
@@ -103,44 +94,41 @@ def test_a_cause_is_counted_from_the_records_and_no_message_is_received(
     orders: Any, dlq: Any
 ) -> None:
     failed(orders)
-    text = said(dlq, "--in", "dlq", "-f", "cause=f1", "-f", "error=KeyError")
-    assert "Send 1 message of orders again: 1 in the DLQ." in text
-    assert "Last failures: 1 KeyError (f1aaaaaa)." in text
-    assert "Counted from the records" in text
+    said(
+        dlq, "--in dlq -f cause=f1 -f error=KeyError",
+        "Send 1 message of orders again: 1 in the DLQ.",
+        "Last failures: 1 KeyError (f1aaaaaa).", "Counted from the records",
+    )  # fmt: skip
     assert received(orders) == 0
 
 
 def test_what_no_record_tells_is_received_once_and_that_is_said(orders: Any, dlq: Any) -> None:
     failed(orders, "acme")
-    text = said(dlq, "--in", "dlq", "-f", "tenant=acme")
-    assert "1 message of the DLQ received to count them: adds 1 to each receive count." in text
+    says = "1 message of the DLQ received to count them: adds 1 to each receive count."
+    said(dlq, "--in dlq -f tenant=acme", says)
     assert received(orders) == 1
     assert not plans(orders)
-
-
-def test_all_of_a_dlq_takes_what_died_without_a_record(orders: Any, dlq: Any) -> None:
-    failed(orders)
+    # All of it takes what died without a record, too.
     orders.letter("{}")
-    assert "Send 2 messages of orders again: 2 in the DLQ." in said(dlq, "--in", "dlq", "--all")
+    said(dlq, "--in dlq --all", "Send 2 messages of orders again: 2 in the DLQ.")
 
 
 @pytest.mark.parametrize(
     ("choice", "due"),
     [
-        (("--in", "rule:later"), {"delay:later": 2}),
-        (("--in", "rule:stop"), {"rule:stop": 3}),
-        (("--in", "time", "--all"), {"delay:later": 2, "due": 1}),
-        (("--in", "waiting", "--all"), {"delay:later": 2, "due": 1, "rule:stop": 3}),
-        (("rule:stop-1",), {"rule:stop": 1}),
+        ("--in rule:later", {"delay:later": 2}),
+        ("--in rule:stop", {"rule:stop": 3}),
+        ("--in time --all", {"delay:later": 2, "due": 1}),
+        ("--in waiting --all", {"delay:later": 2, "due": 1, "rule:stop": 3}),
+        ("rule:stop-1", {"rule:stop": 1}),
     ],
 )
 def test_what_waits_is_due_now_and_no_others(
-    orders: Any, functions: Any, dlq: Any, choice: tuple[str, ...], due: dict[str, int]
+    orders: Any, functions: Any, dlq: Any, choice: str, due: dict[str, int]
 ) -> None:
     for lane, number in (("delay:later", 2), ("rule:stop", 3), ("due", 1)):
         orders.waiting("orders", lane, number, due=LATER)
-    done = dlq("retry", *choice, *WHY, "--json")
-    assert done.exit_code == Exit.DONE, done.output
+    done = dlq(f"retry {choice} --json", *WHY, ends=Exit.DONE)
     assert json.loads(done.stdout)["due"] == sum(due.values())
     rows = [plain(row) for row in orders.dynamodb.scan(TableName="letters")["Items"]]
     changed = [row for row in rows if "lane" in row and 0 < row["due"] < LATER]
@@ -154,89 +142,73 @@ def test_a_rule_in_force_is_named_with_what_lifts_it(orders: Any, dlq: Any) -> N
     orders.rule("stop", tenantId="a", action="HOLD")
     orders.rule("block", tenantId="acme", action="QUARANTINE")
     orders.rule("other", tenantId="b", action="QUARANTINE", enabled=False)
-    text = said(dlq, "--in", "rule:stop")
-    assert "Rule stop is in force: what it matches waits again." in text
-    assert "\n  dlq rules disable stop" in text
+    lifts = "\n  dlq rules disable stop"
+    said(dlq, "--in rule:stop", "Rule stop is in force: what it matches waits again.", lifts)
     failed(orders, "acme")
-    refused = dlq("retry", "--in", "dlq", "-f", "tenant=acme", *WHY)
-    assert refused.exit_code == Exit.ABSENT
-    assert "1 message not included: QUARANTINED, by block." in refused.stderr
-    assert "dlq rules disable block" in refused.stderr
+    refuses = ("1 message not included: QUARANTINED, by block.", "dlq rules disable block")
+    dlq("retry --in dlq -f tenant=acme", *WHY, ends=Exit.ABSENT, refuses=refuses)
 
 
-def test_an_open_circuit_is_named_with_what_lifts_it(orders: Any, dlq: Any) -> None:
-    orders.circuit("orders", "orders", State.OPEN)
-    orders.park("orders", "POISON")
-    text = said(dlq, "--in", "parked", "--all")
-    assert "Circuit orders is OPEN" in text
-    assert "dlq circuit close orders --expires 10m" in text
-
-
-def test_a_message_is_found_by_each_of_its_ids(orders: Any, dlq: Any) -> None:
+def test_a_message_is_found_by_each_of_its_ids_and_an_open_circuit_is_named(
+    orders: Any, dlq: Any
+) -> None:
     sent = orders.park("orders", "POISON", '{"order": "A-4711"}', origin="first-a")
     orders.park("orders", "POISON", origin="first-b")
+    orders.circuit("orders", "orders", State.OPEN)
+    lifts = ("Circuit orders is OPEN", "dlq circuit close orders --expires 10m")
     for id_ in (sent, "first-a", "A-4711"):
-        assert "They are first-a." in said(dlq, id_)
+        said(dlq, id_, "They are first-a.", *lifts)
 
 
 def test_expired_messages_stay_and_a_conflict_needs_a_word(orders: Any, dlq: Any) -> None:
     orders.park("orders", "EXPIRED", origin="expired", first_sent=1_600_000_000_000)
-    refused = dlq("retry", "--in", "parked", "--all", *WHY)
-    assert (refused.exit_code, "EXPIRED: never sent" in refused.stderr) == (Exit.ABSENT, True)
+    dlq("retry --in parked --all", *WHY, ends=Exit.ABSENT, refuses="EXPIRED: never sent")
     orders.park("orders", "KEY_CONFLICT", origin="a")
-    refused = dlq("retry", "--in", "parked", "--all", *WHY)
-    assert (refused.exit_code, "--accept-conflict" in refused.stderr) == (Exit.USAGE, True)
-    done = dlq("retry", "--in", "parked", "--all", "--accept-conflict", *WHY)
-    assert done.exit_code == Exit.DONE, done.output
-    assert "1 message not included: EXPIRED" in done.stdout
+    dlq("retry --in parked --all", *WHY, ends=Exit.USAGE, refuses="--accept-conflict")
+    says = "1 message not included: EXPIRED"
+    dlq("retry --in parked --all --accept-conflict", *WHY, ends=Exit.DONE, says=says)
     assert plans(orders)["parking:default"].accept == "collision"
 
 
 def test_a_plan_takes_what_a_person_sets(orders: Any, functions: Any, dlq: Any) -> None:
     orders.park("orders", "POISON", origin="a")
-    options = ("--to", "deliver", "--rate", "3", "--stop-on-failure", "--approve", "--hold")
-    text = said(dlq, "--in", "parked", "--all", *options)
-    assert "A second person has to approve it" in text
-    dlq("retry", "--in", "parked", "--all", *options, *WHY)
+    line = "--in parked --all --to deliver --rate 3 --stop-on-failure --approve --hold"
+    said(dlq, line, "A second person has to approve it")
+    dlq(f"retry {line}", *WHY)
     plan = plans(orders)["parking:default"]
     assert (plan.destination, plan.rate, plan.approve, plan.hold) == ("deliver", 3.0, True, True)
     assert plan.on_failure is KeyPolicy.STOP
-    unknown = dlq("retry", "--in", "parked", "--all", "--to", "nowhere", *WHY)
-    assert (unknown.exit_code, "no destination" in unknown.stderr) == (Exit.ABSENT, True)
+    dlq("retry --in parked --all --to nowhere", *WHY, ends=Exit.ABSENT, refuses="no destination")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "status", "text"),
     [
-        ((), Exit.USAGE, "Say which messages"),
-        (("-f", "reason=EXPIRED"), Exit.ABSENT, "Not looked through: the main queue"),
-        (("--in", "discarded", "--all"), Exit.USAGE, "come back by\n  dlq restore ID\n"),
-        (("--edit", "--patch", "/dev/null", "a"), Exit.USAGE, "one of --edit and --patch"),
-        (("--again", "a"), Exit.USAGE, "--in run:ID"),
-        (("--auto", "-f", "tenant=a"), Exit.USAGE, "--auto takes all that is due"),
-        (("--auto", "--in", "parked"), Exit.USAGE, "the automatic retry reads DLQs"),
+        ("", Exit.USAGE, "Say which messages"),
+        ("-f reason=EXPIRED", Exit.ABSENT, "Not looked through: the main queue"),
+        ("--in discarded --all", Exit.USAGE, "come back by\n  dlq restore ID\n"),
+        ("--edit --patch /dev/null a", Exit.USAGE, "one of --edit and --patch"),
+        ("--again a", Exit.USAGE, "--in run:ID"),
+        ("--auto -f tenant=a", Exit.USAGE, "--auto takes all that is due"),
+        ("--auto --in parked", Exit.USAGE, "the automatic retry reads DLQs"),
     ],
 )
 def test_what_can_not_be_sent_is_said(
-    orders: Any, functions: Any, dlq: Any, choice: tuple[str, ...], status: Exit, text: str
+    orders: Any, functions: Any, dlq: Any, choice: str, status: Exit, text: str
 ) -> None:
     orders.park("orders", "POISON")
-    done = dlq("retry", *choice, *WHY)
-    assert (done.exit_code, text in done.stderr) == (status, True), done.stderr
+    dlq(f"retry {choice}", *WHY, ends=status, refuses=text)
     assert not functions.machine.started
 
 
 def test_a_retry_is_agreed_to(orders: Any, functions: Any, dlq: Any, at_a_terminal: None) -> None:
     orders.park("orders", "POISON", origin="a")
-    done = dlq("retry", "--in", "parked", "--all", answers="fixed\nn\n")
-    for text in (
+    plan = (
         "App deadletter in account 123456789012",
         "Send 1 message of orders again: 1 in parking queue default.",
-        "Parked for 1 POISON.",
-        "First 1, 2, 5, 20, then up to 5/s",
-        "Nothing was done.",
-    ):
-        assert text in done.stderr
+        "Parked for 1 POISON.", "First 1, 2, 5, 20, then up to 5/s", "Nothing was done.",
+    )  # fmt: skip
+    dlq("retry --in parked --all", answers="fixed\nn\n", refuses=plan)
     assert not functions.machine.started
 
 
@@ -248,23 +220,21 @@ def test_failed_messages_of_a_run_are_taken_from_where_they_are(orders: Any, dlq
     orders.snapshot(run(), OUTCOMES)
     for origin in ("d", "another"):
         orders.park("orders", "PERMANENT", origin=origin)
-    done = dlq("retry", "--in", f"run:{RUN[:6]}", "-f", "outcome=failed", *WHY)
-    assert done.exit_code == Exit.DONE, done.output
-    plan = plans(orders)["parking:default"]
-    assert counted(orders, plan.run_id) == {key_of("d")}
-    text = said(dlq, "--in", f"run:{RUN}", "-f", "outcome=failed")
-    assert "1 message of 2 are not parked, and not sent" in text
+    dlq(f"retry --in run:{RUN[:6]} -f outcome=failed", *WHY, ends=Exit.DONE)
+    assert counted(orders, plans(orders)["parking:default"].run_id) == {key_of("d")}
+    says = "1 message of 2 are not parked, and not sent"
+    said(dlq, f"--in run:{RUN} -f outcome=failed", says)
 
 
 def test_what_a_run_took_is_made_anew_with_a_new_key(orders: Any, functions: Any, dlq: Any) -> None:
     orders.replay(run())
     orders.snapshot(run(), OUTCOMES)
     keep(orders)
-    text = said(dlq, "--in", f"run:{RUN}", "--again")
-    assert "6 messages of run 4f0c1b2a3d4e5f60 would be made anew" in text
-    assert "3 of 6 were processed before: the consumer processes them once more" in text
-    done = dlq("retry", "a", "d", "--in", f"run:{RUN}", "--again", *WHY)
-    assert done.exit_code == Exit.DONE, done.output
+    said(
+        dlq, f"--in run:{RUN} --again", f"6 messages of run {RUN} would be made anew",
+        "3 of 6 were processed before: the consumer processes them once more",
+    )  # fmt: skip
+    dlq(f"retry a d --in run:{RUN} --again", *WHY, ends=Exit.DONE)
     plan = plans(orders)[f"originals:{RUN}"]
     assert (plan.accept, plan.counted, plan.why) == ("again", 2, "fixed in 4.2.1")
     assert counted(orders, plan.run_id) == {key_of("a"), key_of("d")}
@@ -278,20 +248,19 @@ def keep(cloud: Any, of: str = RUN) -> None:
 @pytest.mark.parametrize(
     ("state", "options", "status", "text"),
     [
-        (RunState.RUNNING, (), Exit.ATTENTION, "only what an ended run took"),
-        (RunState.DONE, ("-f", "outcome=god"), Exit.USAGE, "There is no outcome 'god'."),
-        (RunState.DONE, ("-f", "tenant=a"), Exit.USAGE, "by ID or -f outcome=failed"),
-        (RunState.DONE, ("-f", "outcome=left"), Exit.ABSENT, "has no such message"),
-        (RunState.DONE, ("--again",), Exit.ABSENT, "replay_days are over"),
+        (RunState.RUNNING, "", Exit.ATTENTION, "only what an ended run took"),
+        (RunState.DONE, "-f outcome=god", Exit.USAGE, "There is no outcome 'god'."),
+        (RunState.DONE, "-f tenant=a", Exit.USAGE, "by ID or -f outcome=failed"),
+        (RunState.DONE, "-f outcome=left", Exit.ABSENT, "has no such message"),
+        (RunState.DONE, "--again", Exit.ABSENT, "replay_days are over"),
     ],
 )
 def test_what_can_not_be_sent_of_a_run_is_said(
-    orders: Any, dlq: Any, state: RunState, options: tuple[str, ...], status: Exit, text: str
+    orders: Any, dlq: Any, state: RunState, options: str, status: Exit, text: str
 ) -> None:
     orders.replay(run(state))
     orders.snapshot(run(), OUTCOMES[:2])
-    done = dlq("retry", "--in", f"run:{RUN}", *options, *WHY)
-    assert (done.exit_code, text in done.stderr) == (status, True), done.stderr
+    dlq(f"retry --in run:{RUN} {options}", *WHY, ends=status, refuses=text)
 
 
 # Automatic runs.
@@ -302,19 +271,16 @@ REPORT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("word", ["retry", "redrive"])
-def test_the_automatic_retry_is_run_now(cloud: Any, functions: Any, dlq: Any, word: str) -> None:
-    """AWS's word runs the same command."""
+def test_the_automatic_retry_is_run_now(cloud: Any, functions: Any, dlq: Any) -> None:
     cloud.deploy("orders", dedicated=["vip"])
     functions.report = REPORT
-    done = dlq(word, "--auto", *WHY)
-    assert done.exit_code == Exit.DONE, done.output
+    says = ("120 messages of orders", "ended because: the source is empty", "PARK:POISON: 8")
+    dlq("retry --auto", *WHY, ends=Exit.DONE, says=says)
     assert functions.invoked[-1] == (
         "orders-redrive", {"source": "dlq", "dry_run": False, "asked": True},
     )  # fmt: skip
-    for text in ("120 messages of orders", "ended because: the source is empty", "PARK:POISON: 8"):
-        assert text in done.stdout
-    dlq(word, "--auto", "--in", "dedicated:vip", *WHY)
+    # AWS's word runs the same command.
+    dlq("redrive --auto --in dedicated:vip", *WHY, ends=Exit.DONE)
     assert functions.invoked[-1][1]["source"] == "vip"
 
 
@@ -322,12 +288,11 @@ def test_a_dry_run_of_it_says_what_it_would_decide(cloud: Any, functions: Any, d
     cloud.deploy("orders")
     letter = {"message_id": "m-1", "action": "PARK", "reason": "POISON", "because": "it fails"}
     functions.report = {**REPORT, "messages": [letter]}
-    text = said(dlq, "--auto")
-    assert "m-1 PARK POISON: it fails" in text
+    said(dlq, "--auto", "m-1 PARK POISON: it fails")
     assert [event["dry_run"] for _, event in functions.invoked] == [True]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "report",
     [
         {**REPORT, "failed": 1},
@@ -341,9 +306,7 @@ def test_a_run_that_did_not_do_its_work_needs_a_person(
 ) -> None:
     cloud.deploy("orders")
     functions.report = report
-    done = dlq("retry", "--auto", *WHY)
-    assert done.exit_code == Exit.ATTENTION
-    assert str(report.get("trouble", "")) in done.stdout
+    dlq("retry --auto", *WHY, ends=Exit.ATTENTION, says=str(report.get("trouble", "")))
 
 
 # Edits.
@@ -369,11 +332,8 @@ class Held:
         name = Name(copy=copy, origin=origin, place=(f"orders#letter#{copy}", "letter"),
                     key=key_hash(origin), cause=f"f{number % 2}", tenant="acme")  # fmt: skip
         stamp = Stamp(origin, run=self.id, decision="HOLD", because="test")
-        hold = Hold(run_lane(self.id), 1.0, "test", shard=name.shard)
         letter = Letter(copy, body, {"tenant": Attribute("String", "acme")})
-        assert self.cloud._room("orders").admit(
-            [Order(ReceivedLetter(letter, "", 0.0), hold, stamp)]
-        )
+        self.cloud.admit(run_lane(self.id), letter, stamp, shard=name.shard)
         return name
 
     def sent(self, number: int) -> Letter:
@@ -405,23 +365,30 @@ def taken(orders: Any, monkeypatch: pytest.MonkeyPatch) -> list[Held]:
     return made
 
 
-def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
-    """An editor that replaces a text."""
+Editor = Callable[[str, str], None]
+
+
+@pytest.fixture
+def editor(orders: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Editor:
+    """An editor that replaces a text, and a parked message to edit."""
+    orders.park("orders", "POISON", BODIES[0], origin="origin-0")
     script = tmp_path / "editor.py"
-    script.write_text(
-        "import sys\nfrom pathlib import Path\npath = Path(sys.argv[1])\n"
-        f"path.write_text(path.read_text().replace({old!r}, {new!r}))\n"
-    )
     monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
+
+    def replaces(old: str, new: str) -> None:
+        script.write_text(
+            "import sys\nfrom pathlib import Path\npath = Path(sys.argv[1])\n"
+            f"path.write_text(path.read_text().replace({old!r}, {new!r}))\n"
+        )
+
+    return replaces
 
 
 def test_a_message_is_edited_sent_and_proved_by_one_command(
-    orders: Any, dlq: Any, taken: list[Held], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    orders: Any, dlq: Any, taken: list[Held], editor: Editor
 ) -> None:
-    orders.park("orders", "POISON", BODIES[0], origin="origin-0")
-    editor(tmp_path, monkeypatch, "1.10", "13")
-    done = dlq("retry", "1", "--edit", *WHY)
-    assert done.exit_code == Exit.DONE, done.output
+    editor("1.10", "13")
+    done = dlq("retry 1 --edit", *WHY, ends=Exit.DONE)
     (run_,) = orders.replays("orders").all()
     assert plans(orders)["parking:default"].hold is True
     assert (run_.state, run_.counts) == (RunState.DONE, {"RECOVERED": 3})
@@ -430,18 +397,15 @@ def test_a_message_is_edited_sent_and_proved_by_one_command(
 
 
 def test_the_change_is_shown_before_a_person_agrees(
-    orders: Any, functions: Any, dlq: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    functions: Any, dlq: Any, editor: Editor
 ) -> None:
-    orders.park("orders", "POISON", BODIES[0], origin="origin-0")
-    editor(tmp_path, monkeypatch, "1.10", "13")
-    text = said(dlq, "origin-0", "--edit")
-    assert '-    "price": 1.10' in text
-    assert '+    "price": 13' in text
-    assert "The idempotency key stays the same" in text
+    editor("1.10", "13")
+    change = ('-    "price": 1.10', '+    "price": 13', "The idempotency key stays the same")
+    said(dlq, "origin-0 --edit", *change)
     assert not functions.machine.started
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "text"),
     [
         ("no such text", "", "it changes nothing"),
@@ -450,66 +414,59 @@ def test_the_change_is_shown_before_a_person_agrees(
     ],
 )
 def test_a_slip_in_the_editor_sends_nothing(
-    orders: Any, functions: Any, dlq: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    old: str, new: str, text: str,
-) -> None:  # fmt: skip
-    orders.park("orders", "POISON", BODIES[0], origin="origin-0")
-    editor(tmp_path, monkeypatch, old, new)
-    done = dlq("retry", "origin-0", "--edit", *WHY)
-    assert (done.exit_code, text in done.stderr) == (Exit.ATTENTION, True), done.stderr
+    functions: Any, dlq: Any, editor: Editor, old: str, new: str, text: str
+) -> None:
+    editor(old, new)
+    dlq("retry origin-0 --edit", *WHY, ends=Exit.ATTENTION, refuses=text)
     assert not functions.machine.started
 
 
-def test_many_messages_are_patched_before_any_is_sent(
-    orders: Any, dlq: Any, taken: list[Held], tmp_path: Path
-) -> None:
+@pytest.fixture
+def patch(orders: Any, tmp_path: Path) -> Path:
+    """A file for a JSON patch, and three parked messages to edit."""
     for number, body in enumerate(BODIES):
         orders.park("orders", "POISON", body, origin=f"origin-{number}")
-    patch = tmp_path / "patch.json"
+    return tmp_path / "patch.json"
+
+
+def test_many_messages_are_patched_before_any_is_sent(
+    dlq: Any, taken: list[Held], patch: Path
+) -> None:
     patch.write_text('[{"op": "add", "path": "/currency", "value": "EUR"}]')
-    done = dlq("retry", "--in", "parked", "--all", "--patch", str(patch), *WHY)
-    assert done.exit_code == Exit.DONE, done.output
-    assert [json.loads(taken[0].sent(number).body)["currency"] for number in range(3)] == [
-        "EUR"
-    ] * 3
+    dlq(f"retry --in parked --all --patch {patch}", *WHY, ends=Exit.DONE)
+    assert {json.loads(taken[0].sent(number).body)["currency"] for number in range(3)} == {"EUR"}
+
+
+def test_nothing_is_sent_unless_every_message_takes_the_patch(
+    functions: Any, dlq: Any, patch: Path
+) -> None:
+    patch.write_text('[{"op": "replace", "path": "/price", "value": 2}]')
+    refuses = "not all can be edited. 1: operation 1 (replace): its path is not there"
+    line = f"retry --in parked --all --patch {patch}"
+    dlq(line, *WHY, ends=Exit.ATTENTION, refuses=refuses)
+    patch.write_text("[]")
+    dlq(line, *WHY, ends=Exit.USAGE, refuses="See RFC 6902")
+    assert not functions.machine.started
 
 
 def test_a_run_that_is_held_without_its_messages_is_ended_as_none_can_be_edited(
-    orders: Any, dlq: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    orders: Any, dlq: Any, editor: Editor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pause(_seconds: float) -> None:
         (before,) = orders.replays("orders").all()
         after = replace(before, generation=1, state=RunState.HELD, because="the circuit is OPEN")
         orders.replays("orders").change(before, after)
 
-    orders.park("orders", "POISON", BODIES[0], origin="origin-0")
-    editor(tmp_path, monkeypatch, "1.10", "13")
+    editor("1.10", "13")
     monkeypatch.setattr("console.cli.progress.pause", pause)
-    done = dlq("retry", "origin-0", "--edit", *WHY)
-    assert done.exit_code == Exit.ATTENTION
-    assert "(the circuit is OPEN), so it was ended: nothing was edited" in done.stderr
+    refuses = "(the circuit is OPEN), so it was ended: nothing was edited"
+    dlq("retry origin-0 --edit", *WHY, ends=Exit.ATTENTION, refuses=refuses)
     assert orders.replays("orders").all()[0].state is RunState.ABORTED
-
-
-def test_nothing_is_sent_unless_every_message_takes_the_patch(
-    orders: Any, functions: Any, dlq: Any, tmp_path: Path
-) -> None:
-    for number, body in enumerate(BODIES):
-        orders.park("orders", "POISON", body, origin=f"origin-{number}")
-    patch = tmp_path / "patch.json"
-    patch.write_text('[{"op": "replace", "path": "/price", "value": 2}]')
-    done = dlq("retry", "--in", "parked", "--all", "--patch", str(patch), *WHY)
-    assert done.exit_code == Exit.ATTENTION
-    assert "not all can be edited. 1: operation 1 (replace): its path is not there" in done.stderr
-    patch.write_text("[]")
-    done = dlq("retry", "--in", "parked", "--all", "--patch", str(patch), *WHY)
-    assert (done.exit_code, "See RFC 6902" in done.stderr) == (Exit.USAGE, True)
-    assert not functions.machine.started
 
 
 def test_a_held_run_is_what_resume_starts(orders: Any, dlq: Any, taken: list[Held]) -> None:
     orders.park("orders", "POISON", BODIES[0], origin="origin-0")
-    done = dlq("retry", "--in", "parked", "--all", "--hold", *WHY)
+    done = dlq("retry --in parked --all --hold", *WHY)
     (run_,) = orders.replays("orders").all()
     assert (done.exit_code, run_.state) == (Exit.ATTENTION, RunState.HELD)
     assert f"\n  dlq run resume {run_.id}\n" in done.stdout

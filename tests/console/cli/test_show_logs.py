@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from botocore.exceptions import ClientError
 
 from console.cli import progress
-from console.operations import aws, life_logs
-from tests.console.conftest import Cloud, Dlq, FakeLambda
+from console.cli.exit import Exit
+from console.operations import life_logs
+from deadletter.testing.fakes import client_error
+from tests.console.conftest import Cloud, Dlq, FakeLambda, connecting
 
 ORIGIN = "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
 
@@ -29,7 +31,7 @@ class FakeLogs:
 
     def start_query(self, **request: Any) -> dict[str, str]:
         if request["logGroupName"] != self.group:
-            raise refusal("ResourceNotFoundException", "StartQuery")
+            raise client_error("StartQuery", "ResourceNotFoundException", "no")
         id_ = f"q{len(self.queries)}"
         self.queries[id_] = request
         return {"queryId": id_}
@@ -53,28 +55,18 @@ class FakeLogs:
         return {"success": True}
 
 
-def refusal(code: str, operation: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
-
-
 @pytest.fixture
-def insights(functions: FakeLambda, monkeypatch: pytest.MonkeyPatch) -> FakeLogs:
-    """Stands in for CloudWatch Logs; no time passes between two looks."""
-    fake, real = FakeLogs(), aws.connect
-
-    def connect(profile: str | None, region: str | None) -> aws.Aws:
-        clients = real(profile, region)
-        clients.__dict__["logs"] = fake
-        return clients
-
-    monkeypatch.setattr(aws, "connect", connect)
+def insights(cloud: Cloud, functions: FakeLambda, monkeypatch: pytest.MonkeyPatch) -> FakeLogs:
+    """Stands in for CloudWatch Logs of pipeline orders; no time passes between two looks."""
+    cloud.deploy("orders")
+    fake = FakeLogs()
+    connecting(monkeypatch, logs=lambda _: fake)
     monkeypatch.setattr(progress, "pause", lambda _: None)
     return fake
 
 
-def read(dlq: Dlq, *arguments: str, status: int = 0) -> dict[str, Any]:
-    result = dlq("show", ORIGIN, "--logs", *arguments, "--json")
-    assert result.exit_code == status, result.output
+def read(dlq: Dlq, status: int = 0) -> dict[str, Any]:
+    result = dlq(f"show {ORIGIN} --logs --json", ends=status)
     answer: dict[str, Any] = json.loads(result.stdout)["message"]
     return answer
 
@@ -82,7 +74,6 @@ def read(dlq: Dlq, *arguments: str, status: int = 0) -> dict[str, Any]:
 def test_each_receive_has_the_lines_of_its_invocation(
     cloud: Cloud, dlq: Dlq, insights: FakeLogs
 ) -> None:
-    cloud.deploy("orders")
     now = time.time()
     cloud.failed("orders", ORIGIN, at=now - 900, request_id="req-1")
     cloud.failed("orders", ORIGIN, at=now - 300, attempt=1, request_id="req-2")
@@ -104,7 +95,6 @@ def test_each_receive_has_the_lines_of_its_invocation(
 def test_at_most_four_queries_run_at_the_same_time(
     cloud: Cloud, dlq: Dlq, insights: FakeLogs
 ) -> None:
-    cloud.deploy("orders")
     for life in range(7):
         cloud.failed("orders", ORIGIN, attempt=life, request_id=f"req-{life}")
     running: list[int] = []
@@ -124,7 +114,6 @@ def test_at_most_four_queries_run_at_the_same_time(
 def test_a_receive_without_lines_says_why_there_may_be_none(
     cloud: Cloud, dlq: Dlq, insights: FakeLogs
 ) -> None:
-    cloud.deploy("orders")
     cloud.failed("orders", ORIGIN, at=time.time() - 60, request_id="req-1")
     cloud.failed("orders", ORIGIN, attempt=1)
 
@@ -136,33 +125,17 @@ def test_a_receive_without_lines_says_why_there_may_be_none(
     assert f'@message like "{ORIGIN}"' in insights.queries["q0"]["queryString"]
 
 
-def test_queries_that_do_not_end_in_time_are_stopped(
+def test_queries_that_do_not_end_in_time_or_are_interrupted_are_stopped(
     cloud: Cloud, dlq: Dlq, insights: FakeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cloud.deploy("orders")
     cloud.failed("orders", ORIGIN, request_id="req-1")
     insights.never_ends = True
+    monkeypatch.setattr(progress, "pause", Mock(side_effect=KeyboardInterrupt))
+    dlq(f"show {ORIGIN} --logs", ends=Exit.STOPPED)
+    assert insights.stopped == ["q0"]
     monkeypatch.setattr(life_logs, "SECONDS", 0)
-
     [receive] = read(dlq, status=1)["logs"]
-
-    assert receive["state"] == "UNFINISHED"
-    assert insights.stopped == ["q0"]
-
-
-def interrupt(_: float) -> None:
-    raise KeyboardInterrupt
-
-
-def test_ctrl_c_stops_the_queries(
-    cloud: Cloud, dlq: Dlq, insights: FakeLogs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cloud.deploy("orders")
-    cloud.failed("orders", ORIGIN, request_id="req-1")
-    monkeypatch.setattr(progress, "pause", interrupt)
-
-    assert dlq("show", ORIGIN, "--logs").exit_code == 130
-    assert insights.stopped == ["q0"]
+    assert (receive["state"], insights.stopped) == ("UNFINISHED", ["q0", "q1"])
 
 
 @pytest.mark.parametrize(
@@ -172,7 +145,6 @@ def test_ctrl_c_stops_the_queries(
 def test_what_cannot_be_searched_for_is_a_note(
     cloud: Cloud, dlq: Dlq, insights: FakeLogs, facts: dict[str, Any] | None, says: str
 ) -> None:
-    cloud.deploy("orders")
     cloud.recovered("orders", ORIGIN)
     if facts is not None:
         cloud.failed("orders", ORIGIN, **facts)
@@ -181,23 +153,12 @@ def test_what_cannot_be_searched_for_is_a_note(
     assert insights.queries == {}
 
 
-def test_a_consumer_of_ours_logs_under_the_name_of_its_pipeline(
+def test_a_consumer_of_ours_logs_under_the_name_of_its_pipeline_and_another_group_is_named(
     cloud: Cloud, dlq: Dlq, insights: FakeLogs
 ) -> None:
-    cloud.deploy("orders")
-    ours = json.loads(
-        cloud.ssm.get_parameter(Name="/deadletter/pipelines/orders")["Parameter"]["Value"]
-    )
-    cloud.parameter("/deadletter/pipelines/orders", json.dumps({**ours, "consumer_function": ""}))
-    cloud.failed("orders", ORIGIN, request_id="req-1")
-    insights.group = "/aws/lambda/deadletter-orders-consumer"
-
-    assert read(dlq)["log_group"] == insights.group
-
-
-def test_an_unknown_log_group_is_named(cloud: Cloud, dlq: Dlq, insights: FakeLogs) -> None:
-    cloud.deploy("orders")
     cloud.failed("orders", ORIGIN, request_id="req-1")
     insights.group = "/ecs/orders"
-
     assert any("there is no log group /aws" in note for note in read(dlq)["notes"])
+    cloud.redeploy(consumer_function="")
+    insights.group = "/aws/lambda/deadletter-orders-consumer"
+    assert read(dlq)["log_group"] == insights.group

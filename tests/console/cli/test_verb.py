@@ -82,55 +82,61 @@ def stones(monkeypatch: pytest.MonkeyPatch) -> Stones:
     return Stones()
 
 
-def toss(stones: Stones, *words: str, answers: str = "") -> Result:
+def typed(verb: Verb, line: str, *more: str, answers: str = "", **how: Any) -> Result:
+    """What a command line of this verb alone says."""
     app = plain_typer()
-    verb = Verb(
-        name="toss",
-        says="Throw stones.",
-        request=TossRequest,
-        examples=["dlq toss a b"],
-        change="A throw",
-        prepare=stones.prepare,
-        question=question,
-        commit=stones.commit,
-        severe=lambda request: request.far,
-    )
+    add(app, verb, show, **how)
+    return CliRunner().invoke(app, [*line.split(), *more], input=answers, prog_name="dlq")
+
+
+def options(verb: Verb) -> set[str | None]:
+    app = plain_typer()
     add(app, verb, show)
-    return CliRunner().invoke(app, words, input=answers, prog_name="dlq")
+    return {each.name for each in typer.main.get_command(app).params}
+
+
+def tossing(stones: Stones, **more: Any) -> Verb:
+    facts: dict[str, Any] = {
+        "name": "toss", "says": "Throw stones.", "request": TossRequest,
+        "examples": ["dlq toss a b"], "change": "A throw", "prepare": stones.prepare,
+        "question": question, "commit": stones.commit, "severe": lambda request: request.far,
+    }  # fmt: skip
+    return Verb(**{**facts, **more})
+
+
+def toss(stones: Stones, line: str, *more: str, answers: str = "") -> Result:
+    return typed(tossing(stones), line, *more, answers=answers)
 
 
 def test_the_fields_of_a_request_are_arguments_and_options(stones: Stones) -> None:
     help_page = toss(stones, "--help").output
-    assert "[STONE]..." in help_page
-    assert "-m, --mark MARK" in help_page
-    assert "Throw stones." in help_page
-    done = toss(
-        stones, "a", "b", "-m", "x", "--mark", "y", "--speed", "3", "--reason", "fun", "--yes"
-    )
+    for text in ("[STONE]...", "-m, --mark MARK", "Throw stones."):
+        assert text in help_page
+    done = toss(stones, "a b -m x --mark y --speed 3 --reason fun --yes")
     assert done.output == "a, b ('x', 'y') 3.0 because fun\n"
-    assert toss(stones, "a", "--speed", "10", "--reason", "fun", "--yes").exit_code == 2
+    assert toss(stones, "a --speed 10 --reason fun --yes").exit_code == 2
 
 
 def test_what_repeats_can_stand_in_a_file(stones: Stones, tmp_path: Path) -> None:
     (tmp_path / "ids").write_text("a\n\n b\n")
     (tmp_path / "pattern").write_text('{"body": {}}')
-    mark = f"match=@{tmp_path / 'pattern'}"
-    done = toss(stones, f"@{tmp_path / 'ids'}", "c", "-m", mark, "--reason", "fun", "--yes")
+    line = f"@{tmp_path / 'ids'} c -m match=@{tmp_path / 'pattern'} --reason fun --yes"
+    done = toss(stones, line)
     assert done.output == "a, b, c ('match={\"body\": {}}',) None because fun\n"
 
 
 def test_a_dry_run_prepares_and_commits_nothing(stones: Stones) -> None:
-    done = toss(stones, "a", "--dry-run", "--json")
+    done = toss(stones, "a --dry-run --json")
     assert json.loads(done.stdout)["would"] == ["Throw 1 stones."]
     assert stones.done == ["prepared"]
 
 
 def test_a_change_needs_a_reason_and_a_yes(stones: Stones, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "A throw needs a reason" in toss(stones, "a", "--yes").output
+    assert "A throw needs a reason" in toss(stones, "a --yes").output
     assert stones.done == []
-    assert "add --yes" in toss(stones, "a", "--reason", "fun").output
+    assert "add --yes" in toss(stones, "a --reason fun").output
     monkeypatch.setattr(asking, "interactive", lambda: True)
-    assert "Nothing was done." in toss(stones, "a", "--reason", "fun", answers="n\n").output
+    assert "Nothing was done." in toss(stones, "a --reason fun", answers="n\n").output
     assert stones.done == ["prepared", "prepared"]
     done = toss(stones, "a", answers="for fun\ny\n")
     assert "Throw 1 stones." in done.output
@@ -138,10 +144,10 @@ def test_a_change_needs_a_reason_and_a_yes(stones: Stones, monkeypatch: pytest.M
 
 
 def test_what_can_not_be_undone_needs_the_apps_name(stones: Stones) -> None:
-    refused = toss(stones, "a", "--far", "--reason", "fun", "--yes")
+    refused = toss(stones, "a --far --reason fun --yes")
     assert "This can't be undone" in refused.output
     assert stones.done == ["prepared"]
-    toss(stones, "a", "--far", "--reason", "fun", "--confirm", "deadletter")
+    toss(stones, "a --far --reason fun --confirm deadletter")
     assert stones.done[-1] == "a () None because fun"
 
 
@@ -149,16 +155,9 @@ def test_a_verb_that_reads_answers_at_once(stones: Stones) -> None:
     def read(session: Session, request: TossRequest) -> Tossed:
         return Tossed(**session.place, said=f"{len(request.stones)} stones")
 
-    app: Any = plain_typer()
-    add(
-        app,
-        Verb(name="count", says="Count.", request=TossRequest, examples=["dlq count"], read=read),
-        show,
-    )
-    counting = CliRunner().invoke(app, ["a", "b"], prog_name="dlq")
-    assert counting.output == "2 stones\n"
-    options = {each.name for each in typer.main.get_command(app).params}
-    assert options.isdisjoint({"reason", "yes", "dry_run", "confirm"})
+    verb = Verb(name="count", says="Count.", request=TossRequest, examples=["dlq count"], read=read)
+    assert typed(verb, "a b").output == "2 stones\n"
+    assert options(verb).isdisjoint({"reason", "yes", "dry_run", "confirm"})
 
 
 def test_an_answer_that_was_watched_is_not_shown_again(stones: Stones) -> None:
@@ -169,37 +168,26 @@ def test_an_answer_that_was_watched_is_not_shown_again(stones: Stones) -> None:
         sys.stdout.write(f"watched: {read().said}\n")
         return read()
 
-    app: Any = plain_typer()
     verb = Verb(name="look", says="Look.", request=WatchRequest, examples=["dlq look"], read=read)
-    add(app, verb, show, watch=watch, check=lambda answer: bool(answer.said))
-    runs = CliRunner()
-    assert runs.invoke(app, ["--watch"], prog_name="dlq").output == "watched: a stone\n"
-    looked = runs.invoke(app, [], prog_name="dlq")
+    how: Any = {"watch": watch, "check": lambda answer: bool(answer.said)}
+    assert typed(verb, "--watch", **how).output == "watched: a stone\n"
+    looked = typed(verb, "", **how)
     assert (looked.output, looked.exit_code) == ("a stone\n", 0)
-    assert runs.invoke(app, ["--check"], prog_name="dlq").exit_code == 1
+    assert typed(verb, "--check", **how).exit_code == 1
 
 
 def test_a_change_without_a_reason_or_a_question_has_neither_option(stones: Stones) -> None:
-    verb = Verb(
-        name="toss", says="Throw.", request=TossRequest, examples=["dlq toss"], reasoned=False,
-        prepare=stones.prepare, question=lambda plan: question(plan) if plan.stones else iter(()),
-        commit=stones.commit, plans=False,
-    )  # fmt: skip
-    app: Any = plain_typer()
-    add(app, verb, show)
-    assert "add --yes" in CliRunner().invoke(app, ["a"], prog_name="dlq").output
-    assert CliRunner().invoke(app, [], prog_name="dlq").exit_code == 0
-    options = {each.name for each in typer.main.get_command(app).params}
-    assert options.isdisjoint({"reason", "dry_run"})
+    def asks(plan: TossRequest) -> Iterator[str]:
+        return question(plan) if plan.stones else iter(())
+
+    verb = tossing(stones, change="", reasoned=False, question=asks, plans=False, severe=None)
+    assert "add --yes" in typed(verb, "a").output
+    assert typed(verb, "").exit_code == 0
+    assert options(verb).isdisjoint({"reason", "dry_run"})
 
 
 def test_whether_a_reason_is_needed_can_depend_on_the_request(stones: Stones) -> None:
-    verb = Verb(
-        name="toss", says="Throw.", request=TossRequest, examples=["dlq toss"],
-        change=lambda request: "A throw" if request.far else "", prepare=stones.prepare,
-        commit=stones.commit,
-    )  # fmt: skip
-    app: Any = plain_typer()
-    add(app, verb, show)
-    assert "A throw needs a reason" in CliRunner().invoke(app, ["--far"], prog_name="dlq").output
-    assert CliRunner().invoke(app, ["a"], prog_name="dlq").exit_code == 0
+    change = {True: "A throw", False: ""}
+    verb = tossing(stones, change=lambda request: change[request.far], question=None, severe=None)
+    assert "A throw needs a reason" in typed(verb, "--far").output
+    assert typed(verb, "a").exit_code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -43,8 +42,7 @@ def test_another_app_in_the_same_account_is_another_app(cloud: Any) -> None:
 
 
 def test_a_missing_app_is_reported_with_account_and_region(cloud: Any, dlq: Any) -> None:
-    done = dlq("status", "--app", "billing")
-    assert done.exit_code == Exit.ABSENT
+    done = dlq("status --app billing", ends=Exit.ABSENT)
     assert done.output == (
         "Error: No app 'billing' in account 123456789012, eu-west-1 (no SSM parameter "
         "/billing/app): check --app, --region and --profile. Where no app is deployed, these "
@@ -62,8 +60,7 @@ def test_a_name_that_no_app_can_have_is_a_usage_error(name: str) -> None:
 
 def test_an_unknown_pipeline_is_answered_with_the_known_ones(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
-    done = dlq("status", "--pipeline", "order")
-    assert done.exit_code == Exit.ABSENT
+    done = dlq("status --pipeline order", ends=Exit.ABSENT)
     assert done.output == (
         "Error: App deadletter has no pipeline 'order': it has invoices, orders.\n"
     )
@@ -71,17 +68,13 @@ def test_an_unknown_pipeline_is_answered_with_the_known_ones(cloud: Any, dlq: An
 
 def test_an_app_with_several_pipelines_needs_a_pipeline_name(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
-    done = dlq("doctor")
-    assert done.exit_code == Exit.USAGE
-    assert "add --pipeline and one of invoices, orders." in done.stderr
+    dlq("doctor", ends=Exit.USAGE, refuses="add --pipeline and one of invoices, orders.")
 
 
 def test_an_app_without_pipelines_says_so(cloud: Any, dlq: Any) -> None:
     cloud.deploy()
     assert "No pipeline is deployed yet." in dlq("status").stdout
-    done = dlq("doctor")
-    assert done.exit_code == Exit.ABSENT
-    assert "has no pipeline yet" in done.stderr
+    dlq("doctor", ends=Exit.ABSENT, refuses="has no pipeline yet")
 
 
 @pytest.mark.parametrize(
@@ -95,8 +88,7 @@ def test_an_app_without_pipelines_says_so(cloud: Any, dlq: Any) -> None:
 def test_a_malformed_parameter_is_named(cloud: Any, change: dict[str, Any], says: str) -> None:
     cloud.deploy("orders")
     name = "/deadletter/pipelines/orders"
-    described = json.loads(cloud.ssm.get_parameter(Name=name)["Parameter"]["Value"])
-    cloud.parameter(name, json.dumps(described | change))
+    cloud.redeploy(**change)
     with pytest.raises(Problem) as refused:
         find()
     assert f"{name} is not what this dlq expects ({says})" in refused.value.says

@@ -13,18 +13,31 @@ from console.operations.letter_walk import Peeked, peek
 
 
 class Queue:
-    """A queue that answers each receive with the next of some batches, then with nothing."""
+    """A queue that answers each receive with the next of these batches or errors, then nothing."""
 
-    def __init__(self, *batches: list[str]) -> None:
-        self.batches = list(batches)
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
         self.waits: list[int] = []
+        self.hidden: list[int] = []
+        self.given_back: list[str] = []
+        self.give_back_fails = False
 
     def receive_message(self, **request: Any) -> Any:
         self.waits.append(request["WaitTimeSeconds"])
-        names = self.batches.pop(0) if self.batches else []
-        return {"Messages": [{"MessageId": name, "ReceiptHandle": name} for name in names]}
+        self.hidden.append(request["VisibilityTimeout"])
+        answer = self.answers.pop(0) if self.answers else []
+        if isinstance(answer, BaseException):
+            raise answer
+        return {"Messages": [
+            {"MessageId": name, "ReceiptHandle": f"{name}{len(self.hidden)}"} for name in answer
+        ]}  # fmt: skip
 
-    def change_message_visibility_batch(self, **_: Any) -> Any:
+    def change_message_visibility_batch(self, **request: Any) -> Any:
+        if self.give_back_fails:
+            raise ClientError({"Error": {"Code": "Throttling"}}, "Change")
+        assert len(request["Entries"]) <= 10
+        assert all(entry["VisibilityTimeout"] == 0 for entry in request["Entries"])
+        self.given_back += [entry["ReceiptHandle"] for entry in request["Entries"]]
         return {"Failed": []}
 
 
@@ -89,68 +102,40 @@ def test_without_a_count_each_poll_is_long() -> None:
     assert queue.waits == [1, 1, 1]
 
 
-class Troubled(Queue):
-    """A queue in which things go wrong: each receive has its answer, or its error."""
-
-    def __init__(self, *answers: Any) -> None:
-        super().__init__()
-        self.answers = list(answers)
-        self.hidden: list[int] = []
-        self.given_back: list[str] = []
-        self.give_back_fails = False
-
-    def receive_message(self, **request: Any) -> Any:
-        self.hidden.append(request["VisibilityTimeout"])
-        answer = self.answers.pop(0) if self.answers else []
-        if isinstance(answer, BaseException):
-            raise answer
-        return {"Messages": [
-            {"MessageId": name, "ReceiptHandle": f"{name}{len(self.hidden)}"} for name in answer
-        ]}  # fmt: skip
-
-    def change_message_visibility_batch(self, **request: Any) -> Any:
-        if self.give_back_fails:
-            raise ClientError({"Error": {"Code": "Throttling"}}, "Change")
-        assert len(request["Entries"]) <= 10
-        assert all(entry["VisibilityTimeout"] == 0 for entry in request["Entries"])
-        self.given_back += [entry["ReceiptHandle"] for entry in request["Entries"]]
-        return {"Failed": []}
-
-
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), ClientError({"Error": {"Code": "OverLimit"}}, "ReceiveMessage")]
 )
 def test_messages_are_given_back_even_after_ctrl_c_or_an_error(error: BaseException) -> None:
-    queue = Troubled(["a", "b"], error)
+    queue = Queue(["a", "b"], error)
     with pytest.raises(type(error)):
         look(queue, None)
     assert queue.given_back == ["a1", "b1"]
 
 
 def test_messages_that_can_not_be_given_back_are_counted_not_fatal() -> None:
-    queue = Troubled(["a", "b"])
+    queue = Queue(["a", "b"])
     queue.give_back_fails = True
     assert look(queue, None) == Peeked(2, 2)
 
 
 def test_a_message_that_comes_twice_is_given_back_by_its_last_receipt() -> None:
-    queue = Troubled(["a"], ["a", "b"])
+    queue = Queue(["a"], ["a", "b"])
     assert look(queue, None).looked_at == 2
     assert queue.given_back == ["a2", "b2"]
 
 
 def test_messages_are_hidden_for_our_own_time_not_the_queues() -> None:
-    queue = Troubled(["a"])
+    queue = Queue(["a"])
     look(queue, None, wanted=1)
     assert queue.hidden == [peeking.HIDDEN]
 
 
 def test_a_look_ends_before_the_first_message_would_come_back() -> None:
     times = iter(range(0, 1_000, 6))
-    queue = Troubled(*([str(number)] for number in range(100)))
+    queue = Queue(*([str(number)] for number in range(100)))
     assert look(queue, None, wanted=100, now=lambda: float(next(times))).looked_at == 3
 
 
 def test_a_look_receives_no_more_than_its_reach() -> None:
-    queue = Troubled(*([f"{batch}-{n}" for n in range(10)] for batch in range(200)))
+    queue = Queue(*([f"{batch}-{n}" for n in range(10)] for batch in range(200)))
     assert look(queue, None, wanted=5_000).looked_at == peeking.MOST

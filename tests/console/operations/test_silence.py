@@ -15,8 +15,6 @@ SILENCE = Silence(
     "orders", "deadletter-orders-redrive", "deadletter-orders-dlq", NOW - timedelta(minutes=7)
 )
 
-LAMBDA = ("Lambda", "FunctionName", SILENCE.function)
-
 ROWS = [
     # The start that left the last record says nothing of the silence.
     (
@@ -24,10 +22,7 @@ ROWS = [
         "it is not started; its schedule deadletter-orders-dlq is disabled or deleted, or may not "
         "start it",
     ),
-    (
-        {"Throttles": (5, 2)},
-        "Lambda throttles it (5 times); its reserved concurrency is 0",
-    ),
+    ({"Throttles": (5, 2)}, "Lambda throttles it (5 times); its reserved concurrency is 0"),
     *(
         (
             {"Invocations": (5, 2), "Errors": (5, 2), throttled: (40, 2)},
@@ -35,10 +30,7 @@ ROWS = [
         )
         for throttled in ("ReadThrottleEvents", "WriteThrottleEvents")
     ),
-    (
-        {"Invocations": (5, 2), "Errors": (4, 2)},
-        "it fails (4 of 5 starts); its log says why",
-    ),
+    ({"Invocations": (5, 2), "Errors": (4, 2)}, "it fails (4 of 5 starts); its log says why"),
     (
         {"Invocations": (5, 2)},
         "it runs without an error, and its record is not in letters; its log says why",
@@ -52,15 +44,10 @@ def test_a_silent_function_has_the_cause_that_its_figures_show(
     cloud: Any, figures: dict[str, tuple[float, float]], why: str
 ) -> None:
     for name, (value, minutes_ago) in figures.items():
-        of = ("DynamoDB", "TableName", "letters") if "Events" in name else LAMBDA
-        namespace, key, named = of
-        point = {
-            "MetricName": name,
-            "Dimensions": [{"Name": key, "Value": named}],
-            "Timestamp": NOW - timedelta(minutes=minutes_ago),
-            "Value": value,
-        }
-        cloud.cloudwatch.put_metric_data(Namespace=f"AWS/{namespace}", MetricData=[point])
+        at = NOW - timedelta(minutes=minutes_ago)
+        table = {"namespace": "AWS/DynamoDB", "TableName": "letters"}
+        lambda_ = {"namespace": "AWS/Lambda", "FunctionName": SILENCE.function}
+        cloud.figure(name, value, at, **(table if "Events" in name else lambda_))
     head, _, says = because(cloud.cloudwatch, SILENCE, "letters", NOW).says().partition(": ")
     assert head == "deadletter-orders-redrive has left no record for 7 min"
     assert says.startswith(why)

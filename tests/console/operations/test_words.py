@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from console.operations import words
+from console.operations.again import opens
+from console.operations.replay_census import ReplaySource
+from console.operations.words import way_out
+from deadletter.redrive.recall import is_recallable
 from tests.each_row import each_row
 
 NOW = datetime(2026, 11, 20, 3, 12, tzinfo=UTC)
@@ -40,3 +44,10 @@ def test_a_time_of_another_day_carries_its_date() -> None:
 @each_row("epoch", [None, "1", True, 1e300, float("nan"), -(10**20), 10**400])
 def test_anything_but_a_number_in_the_range_of_dates_is_no_time(epoch: Any) -> None:
     assert words.moment(epoch) is None
+
+
+def test_the_function_opens_the_lanes_that_dlq_opens() -> None:
+    lanes = ("due", "delay:r", "rule:r", "circuit:c", "run:x", "parked", "dedicated:d")
+    for lane in lanes:
+        assert is_recallable(lane) == (way_out(lane, "orders") is None), lane
+        assert is_recallable(lane) == opens(ReplaySource("", lane=lane)), lane

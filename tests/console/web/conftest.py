@@ -23,18 +23,16 @@ from console.operations.audit_lines import BY_PAGE
 from console.operations.session import Session
 from console.web.guard import Asgi, PageGuard
 from console.web.server import page_of
-from deadletter.aws.objects import S3RunObjects
 from deadletter.circuit.state import State
 from deadletter.failure.failure import Blame
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
-from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from tests.chromium import Tab
 from tests.console.cli.test_replay_report import kept, run
-from tests.console.conftest import BUCKET, REGION, Cloud, FakeLambda
+from tests.console.conftest import REGION, Cloud, FakeLambda, routed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser as Chromium
@@ -160,9 +158,7 @@ LONG = "cedar-" + "x" * 180
 def app(cloud: Cloud, functions: FakeLambda) -> dict[str, str]:
     """A pipeline in trouble, with names too long for any screen; IDs of its messages."""
     settings = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
-    cloud.deploy("orders", parking=("default", "fix"), context=("tenantId",), settings=settings)
-    functions.configure("orders", **settings)
-    functions.routes = True
+    routed(cloud, functions, settings, parking=("default", "fix"), context=("tenantId",))
     now, ids = time.time(), {}
     kinds: dict[str, dict[str, Any]] = {
         "down": {"error_type": "HTTPError", "http_status": 503, "blame": Blame.DEPENDENCY},
@@ -191,12 +187,8 @@ def app(cloud: Cloud, functions: FakeLambda) -> dict[str, str]:
         source="parking:default", destination="discard",
     )  # fmt: skip
     cloud.ticket(thrown.id, "thrown-away", "copy", ReplayOutcome.DISCARDED)
-    copy = DiscardedLetter(
-        letter=Letter("copy", "{}"), home="parking:default", stamp=Stamp("thrown-away"), at=now,
-        by="ann", because="a wrong line",
-    )  # fmt: skip
-    objects = S3RunObjects(cloud.s3, BUCKET, "orders", thrown.id)
-    objects.put(discarded_name("copy"), copy.to_bytes())
+    copy, stamp = Letter("copy", "{}"), Stamp("thrown-away")
+    cloud.discarded(thrown.id, copy, stamp, at=now, because="a wrong line")
     cloud.rule("stop-cedar", tenantId="cedar", action="HOLD", reason="503 " + "z" * 120)
     return ids
 

@@ -21,7 +21,7 @@ class Hand:
         self.clicks += 1
         self.tab.page.get_by_role("link", name=name, exact=True).first.click()
 
-    def button(self, name: str, *, within: str = "main") -> None:
+    def button(self, name: str, within: str = "main") -> None:
         self.clicks += 1
         place = self.tab.page.locator(within)
         try:

@@ -14,7 +14,7 @@ import pytest
 from deadletter.replay.edits import EditRefused
 from deadletter.replay.run import RunState
 from tests.console.cli.test_retry import BODIES, Held
-from tests.console.conftest import Cloud, Dlq, FakeLambda
+from tests.console.conftest import Cloud, Dlq, FakeLambda, routed
 from tests.console.web.conftest import Browser
 from tests.each_row import each_row
 
@@ -23,11 +23,7 @@ Opened = Callable[..., Browser]
 
 @pytest.fixture
 def orders(cloud: Cloud, functions: FakeLambda) -> Cloud:
-    """A pipeline whose router and redriver answer."""
-    cloud.deploy("orders")
-    functions.configure("orders")
-    functions.routes = True
-    return cloud
+    return routed(cloud, functions)
 
 
 def test_an_act_is_planned_agreed_to_and_recorded_as_the_pages(
@@ -39,18 +35,17 @@ def test_an_act_is_planned_agreed_to_and_recorded_as_the_pages(
     text = html.unescape(plan.text)
     assert "Nothing was changed yet" in text
     assert "dlq circuit open -p orders --expires 2h" in text
-    assert json.loads(dlq("circuit", "list", "--json").stdout)["circuits"][0]["state"] == "CLOSED"
+    assert json.loads(dlq("circuit list --json").stdout)["circuits"][0]["state"] == "CLOSED"
 
     do = browser.planned("circuit-open", pipeline="orders", expires="2h")
     done = browser.post(do, reason="the bank is down")
 
     assert done.status == 200, done.text
-    [row] = json.loads(dlq("circuit", "list", "--json").stdout)["circuits"]
+    [row] = json.loads(dlq("circuit list --json").stdout)["circuits"]
     assert (row["state"], row["forced_reason"]) == ("OPEN", "the bank is down")
-    [change] = json.loads(dlq("audit", "--json").stdout)["changes"]
-    assert (change["command"], change["via"], change["outcome"]) == (
-        "circuit open", "dlq ui", "done",
-    )  # fmt: skip
+    [change] = json.loads(dlq("audit --json").stdout)["changes"]
+    said = (change["command"], change["via"], change["outcome"])
+    assert said == ("circuit open", "dlq ui", "done")
     # A second click finds nothing to do.
     again = browser.post(do, reason="the bank is down")
     assert (again.status, "was carried out" in again.text) == (404, True)
@@ -64,35 +59,39 @@ def test_without_a_reason_nothing_is_done_and_the_plan_stays(
     do = browser.planned("circuit-open", pipeline="orders", expires="2h")
     refused = browser.post(do, reason="  ")
     assert (refused.status, "needs a reason" in refused.text) == (400, True)
-    assert json.loads(dlq("audit", "--json").stdout)["changes"] == []
+    assert json.loads(dlq("audit --json").stdout)["changes"] == []
     assert browser.post(do, reason="now with one").status == 200
 
 
 def test_a_retry_names_its_count_and_leads_to_its_run(orders: Cloud, opened: Opened) -> None:
-    ids = [orders.park("orders", "POISON", origin=f"first-{number}") for number in range(3)]
+    for number in range(3):
+        orders.park("orders", "POISON", origin=f"first-{number}")
     browser = opened(acts=True)
-    plan = browser.post("plan/retry", pipeline="orders", places="parked", everything="on")
-    assert plan.status == 200, plan.text
-    assert "<button>Retry 3 messages</button>" in plan.text, (ids, plan.text)
-    do = browser.planned("retry", pipeline="orders", places="parked", everything="on")
-    done = browser.post(do, reason="fixed")
+    choice = {"pipeline": "orders", "places": "parked", "everything": "on"}
+    assert "<button>Retry 3 messages</button>" in browser.post("plan/retry", **choice).text
+    done = browser.post(browser.planned("retry", **choice), reason="fixed")
     assert done.status == 303, done.text
     assert browser.get(done.headers["location"].removeprefix(browser.guard.root)).status == 200
+
+
+EDIT = {"pipeline": "orders", "places": "parked", "everything": "on", "edit": "on"}
+
+
+def edited(browser: Browser) -> str:
+    """The parked message, as the page has a person edit it."""
+    page = html.unescape(browser.post("plan/retry", **EDIT).text)
+    return page.partition('spellcheck="false">')[2].partition("</textarea>")[0]
 
 
 def test_a_message_is_edited_before_it_is_sent(orders: Cloud, opened: Opened) -> None:
     orders.park("orders", "POISON", json.dumps({"price": 0}), origin="first-1")
     browser = opened(acts=True)
-    choice = {"pipeline": "orders", "places": "parked", "everything": "on", "edit": "on"}
-    first = browser.post("plan/retry", **choice)
-    text = html.unescape(first.text)
-    assert '"price": 0' in text, text
-    document = text.partition('spellcheck="false">')[2].partition("</textarea>")[0]
+    document = edited(browser)
+    assert '"price": 0' in document
     changed = document.replace('"price": 0', '"price": 7')
-    plan = browser.post("plan/retry", **choice, document=changed)
+    plan = browser.post("plan/retry", **EDIT, document=changed)
     assert '"price": 7' in html.unescape(plan.text), plan.text
-    same = browser.post("plan/retry", **choice, document="no JSON")
-    assert same.status == 400
+    assert browser.post("plan/retry", **EDIT, document="no JSON").status == 400
 
 
 @dataclass
@@ -109,10 +108,8 @@ class EditedRetry:
     def begin(self) -> str:
         """What the page shows at once."""
         self.cloud.park("orders", "POISON", BODIES[0], origin="origin-0")
-        choice = {"pipeline": "orders", "places": "parked", "everything": "on", "edit": "on"}
-        first = html.unescape(self.browser.post("plan/retry", **choice).text)
-        document = first.partition('spellcheck="false">')[2].partition("</textarea>")[0]
-        do = self.browser.planned("retry", **choice, document=document.replace("1.10", "13"))
+        document = edited(self.browser).replace("1.10", "13")
+        do = self.browser.planned("retry", **EDIT, document=document)
         done = self.browser.post(do, reason="the price was wrong")
         assert done.status == 303, done.text
         self.run = done.headers["location"].removeprefix(self.browser.guard.root)
@@ -157,7 +154,7 @@ def test_an_edited_retry_leads_to_its_run_at_once_and_sends_what_was_edited(
     assert "Its messages are edited first. Nothing is sent before." in begun
     assert ">Resume<" not in begun
     # The run is on record, and nothing of the message was changed yet.
-    [row] = json.loads(dlq("audit", "--json").stdout)["changes"]
+    [row] = json.loads(dlq("audit --json").stdout)["changes"]
     assert (row["command"], row["via"], row["why"]) == ("retry", "dlq ui", "the price was wrong")
     assert retry.held is None
 
@@ -167,7 +164,7 @@ def test_an_edited_retry_leads_to_its_run_at_once_and_sends_what_was_edited(
     assert json.loads(retry.held.sent(0).body)["price"] == 13
     assert "edited first" not in after
     assert "CANARY" in after
-    commands = [row["command"] for row in json.loads(dlq("audit", "--json").stdout)["changes"]]
+    commands = [row["command"] for row in json.loads(dlq("audit --json").stdout)["changes"]]
     assert commands == ["run resume", "retry", "retry"]
 
 

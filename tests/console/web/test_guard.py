@@ -193,6 +193,14 @@ def test_a_refused_request_reaches_no_screen_and_is_sealed_too(opened: Opened) -
     assert {name: answer.headers[name] for name in HEADERS} == HEADERS
 
 
+def test_the_address_that_was_opened_and_what_is_below_it_open_nothing_more(opened: Opened) -> None:
+    browser = opened()
+    browser.headers.clear()
+    again, below = browser.get("enter?token=secret-3"), browser.get()
+    assert (again.status, "opened before" in again.text) == (403, True)
+    assert (below.status, "good for one browser" in below.text) == (403, True)
+
+
 def test_two_headers_of_a_kind_are_believed_both_or_not_at_all(opened: Opened) -> None:
     browser = opened()
     twice = {**OWN, **browser.headers, "Host": "evil.example"}

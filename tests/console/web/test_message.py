@@ -10,23 +10,18 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.circuit.state import State
 from deadletter.contract import circuit_lane
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from tests.console.cli.test_show import COPY, LIBRARY, ORIGIN, discard, failed, wait
-from tests.console.conftest import Cloud, FakeLambda
+from tests.console.conftest import Cloud, FakeLambda, routed
 from tests.console.test_truth import claimed
 from tests.console.web.conftest import Browser
 
 Opened = Callable[..., Browser]
 
 SENT = {"RETRY", "EDIT", "DISCARD"}
-
-
-def ledger(cloud: Cloud) -> DynamoDBLedger:
-    return DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
 
 
 def in_its_queue(cloud: Cloud) -> None:
@@ -46,12 +41,12 @@ def waits_for_its_time(cloud: Cloud) -> None:
 
 def parked_by_the_retry(cloud: Cloud) -> None:
     in_its_queue(cloud)
-    ledger(cloud).note_parked(ORIGIN, time.time() - 60, "QUARANTINED", "stop-acme")
+    cloud.ledger().note_parked(ORIGIN, time.time() - 60, "QUARANTINED", "stop-acme")
 
 
 def parked_by_the_consumer(cloud: Cloud) -> None:
     in_its_queue(cloud)
-    ledger(cloud).parked(ORIGIN, 0, time.time() - 60, "PERMANENT")
+    cloud.ledger().parked(ORIGIN, 0, time.time() - 60, "PERMANENT")
 
 
 def processed(cloud: Cloud) -> None:
@@ -65,7 +60,7 @@ def processed_at_once(cloud: Cloud) -> None:
 
 def gone(cloud: Cloud) -> None:
     in_its_queue(cloud)
-    ledger(cloud).leave_index(ORIGIN)
+    cloud.ledger().leave_index(ORIGIN)
 
 
 def discarded(cloud: Cloud) -> None:
@@ -112,6 +107,8 @@ ENDS: list[tuple[Callable[[Cloud], None], str, str, str, set[str]]] = [
      "nothing: it is processed", set()),
     (of_a_run(ReplayOutcome.PARKED), "PARKED", "parked by the consumer. Run 0123456789abcdef",
      "nothing by itself", SENT),
+    (of_a_run(ReplayOutcome.QUARANTINED), "PARKED", "parked by the run. Run 0123456789abcdef",
+     "nothing by itself", SENT),
     (of_a_run(ReplayOutcome.LEFT), "PARKED", "left over when the run ended. Run 0123456789abcdef",
      "nothing by itself", SENT),
     (of_a_run(ReplayOutcome.RESTORED), "PARKED", "restored: parked again. Run 0123456789abcdef",
@@ -135,9 +132,7 @@ def test_the_time_line_ends_with_where_it_is_and_what_comes_next(
     cloud: Cloud, functions: FakeLambda, opened: Opened, end: Any, where: str, now: str,
     next_: str, acts: set[str],
 ) -> None:  # fmt: skip
-    cloud.deploy("orders", settings=LIBRARY)
-    functions.configure("orders", **LIBRARY)
-    functions.routes = True
+    routed(cloud, functions, LIBRARY)
     end(cloud)
     text = opened(acts=True).get(f"m/{ORIGIN}").text
     *before, last, following = line_of(text)

@@ -33,7 +33,7 @@ def test_the_screen_of_a_run_has_the_parts_of_its_report(
     ended: None, opened: Callable[..., Browser], dlq: Dlq, tmp_path: Path
 ) -> None:
     file = tmp_path / "report.html"
-    assert dlq("show", RUN, "--html", str(file)).exit_code == Exit.DONE
+    dlq(f"show {RUN} --html", str(file), ends=Exit.DONE)
     account = re.findall(r'<p class="lead.*(?=<h2>The run</h2>)', file.read_text(), re.S)
     assert "By cause" in account[0]
     assert account[0] in opened().get(f"runs/{RUN}").text
@@ -43,13 +43,11 @@ def test_what_can_not_be_a_file_is_said_in_a_sentence(
     ended: None, dlq: Dlq, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "report.html"
-    done = dlq("show", "pipeline:orders", "--html", str(file))
-    assert done.exit_code == Exit.USAGE
+    done = dlq("show pipeline:orders --html", str(file), ends=Exit.USAGE)
     assert done.stderr == "Error: Only a run has a page: orders is a pipeline.\n"
     monkeypatch.delitem(sys.modules, "console.web.page")
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    done = dlq("show", RUN, "--html", str(file))
-    assert done.exit_code == Exit.USAGE
+    done = dlq(f"show {RUN} --html", str(file), ends=Exit.USAGE)
     assert done.stderr == "Error: The page needs more packages: pip install 'deadletter[ui]'.\n"
     assert not file.exists()
 
@@ -67,6 +65,10 @@ def test_what_people_and_messages_say_is_text() -> None:
     assert not re.search(r"<script|<img|\x1b|\u202e", html)
     assert html.count(escape("<script>alert(1)</script>")) > 12
     assert "{{ 7*7 }}" in html
+
+
+def test_counted_messages_that_did_not_join_are_said() -> None:
+    assert "<p>9 were counted</p>" in page(replace(broken(1), missed="9 were counted"))
 
 
 def rectangles(html: str, title: str) -> list[tuple[str, list[float]]]:

@@ -6,6 +6,7 @@ import html
 import json
 import time
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,18 +21,14 @@ LIBRARY = {"consumer_library": True}
 Opened = Callable[..., Browser]
 
 
-def failing(cloud: Cloud) -> str:
+@pytest.fixture
+def failed(cloud: Cloud) -> str:
     """An app with a message that fails; its ID."""
     cloud.deploy("orders", settings=LIBRARY)
     id_ = cloud.letter("{}")
     facts = {"error_type": "HTTPError", "http_status": 503, "fingerprint": "f503" * 4}
     cloud.failed("orders", id_, at=time.time() - 60, blame=Blame.DEPENDENCY, **facts)
     return id_
-
-
-@pytest.fixture
-def failed(cloud: Cloud) -> str:
-    return failing(cloud)
 
 
 @each_row(
@@ -100,10 +97,8 @@ def test_one_id_leads_to_its_message(failed: str, opened: Opened) -> None:
 def test_a_defect_of_the_page_is_said_without_what_it_quotes(
     failed: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
-        raise KeyError("4111-1111")
-
     browser = opened()
+    broken = Mock(side_effect=KeyError("4111-1111"))
     monkeypatch.setattr("console.operations.groups.read", broken)
     answer = browser.get("causes")
     assert (answer.status, "4111" in answer.text) == (500, False)
@@ -115,6 +110,6 @@ def test_what_the_page_reads_is_what_the_command_answers(
 ) -> None:
     browser = opened()
     answer = output.plain(Screens(browser.session, browser.guard, acts=False).read_now())
-    typed = json.loads(dlq("status", "--flow", "--json").stdout)
+    typed = json.loads(dlq("status --flow --json").stdout)
     assert answer["pipelines"] == typed["pipelines"]
     assert answer["flow"] == typed["flow"]
