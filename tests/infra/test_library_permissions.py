@@ -155,21 +155,21 @@ SETTINGS = Pipeline(
 )
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> set[Call]:
+@pytest.fixture(scope="module")
+def calls() -> frozenset[Call]:
     """Everything that the library calls while all that may become of a message becomes of one."""
     calls: set[Call] = set()
-    monkeypatch.setattr(
-        wiring, "brief_stepfunctions", lambda: Recording("stepfunctions", Machine(), calls)
-    )
     with pytest.raises(NotRegistered):
         look_up(Recording("ssm", NoParameters(), calls), "deadletter", "theirs")  # type: ignore[arg-type]  # a fake
     ordered = replace(SETTINGS, ordering_key="body.account", sequence="body.version")
-    for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None), ordered):
-        box = RecordedBox(settings, calls=calls)
-        monkeypatch.setattr(runtime, "current_runtime", lambda box=box: box.runtime)
-        live_through_everything(box)
-    return calls
+    machine = Recording("stepfunctions", Machine(), calls)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "brief_stepfunctions", lambda: machine)
+        for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None), ordered):
+            box = RecordedBox(settings, calls=calls)
+            patch.setattr(runtime, "current_runtime", lambda box=box: box.runtime)
+            live_through_everything(box)
+    return frozenset(calls)
 
 
 def live_through_everything(box: RecordedBox) -> None:
@@ -241,7 +241,7 @@ def allows(statement: dict[str, Any], call: Call) -> bool:
     return holds(statement.get("Condition", {}), context)
 
 
-def test_every_call_of_the_library_is_allowed(app: Synthesis, calls: set[Call]) -> None:
+def test_every_call_of_the_library_is_allowed(app: Synthesis, calls: frozenset[Call]) -> None:
     statements = statements_for(app)
     denied = [call for call in calls if not any(allows(each, call) for each in statements)]
     assert denied == []
@@ -278,7 +278,7 @@ def test_the_documented_template_finds_the_policy_where_the_stack_names_it(app: 
     assert slot["Default"].replace(PIPELINE, "theirs") in named
 
 
-def test_what_is_granted_is_called(calls: set[Call]) -> None:
+def test_what_is_granted_is_called(calls: frozenset[Call]) -> None:
     granted = {
         (action, resource)
         for resource, what in RESOURCES.items()
@@ -289,7 +289,7 @@ def test_what_is_granted_is_called(calls: set[Call]) -> None:
 
 
 def test_each_call_in_the_librarys_modules_was_made_here_or_has_a_reason(
-    calls: set[Call],
+    calls: frozenset[Call],
 ) -> None:
     source = {
         ACTIONS[name]
