@@ -52,6 +52,7 @@ from deadletter.redrive.waiting_room import (
 )
 from deadletter.routing.decision import DUE, Hold
 from tests.aws.backends import Aws
+from tests.each_row import each_row
 from tests.tables import LETTERS, create_letters_table
 
 BUCKET = "letters-of-the-contract"
@@ -528,7 +529,7 @@ class TestWaitingRoom:
         assert room.note_paid(DUE, first, second)
         assert room.paid(DUE) == second
 
-    @pytest.mark.parametrize("text", ["", "[1]", "[NaN, 1]", "[1e300, 1]", '["x", 1]', "{}"])
+    @each_row("text", ["", "[1]", "[NaN, 1]", "[1e300, 1]", '["x", 1]', "{}"])
     def test_what_a_lane_has_paid_is_written_anew_if_it_cannot_be_read(
         self, letters: Aws, room: DynamoDBWaitingRoom, text: str
     ) -> None:
@@ -569,7 +570,7 @@ class TestWaitingRoom:
         [after] = room.lanes()
         assert after == replace(lane, look=look, touched=lane.touched + 60)
 
-    @pytest.mark.parametrize("look", ["", "[]", "[1]", "[1, 2, 3]", '["a", 2]', "{}", "3"])
+    @each_row("look", ["", "[]", "[1]", "[1, 2, 3]", '["a", 2]', "{}", "3"])
     def test_a_malformed_look_is_none_and_its_row_is_named(
         self, letters: Aws, room: DynamoDBWaitingRoom, look: str
     ) -> None:
@@ -657,7 +658,7 @@ def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
     assert lease.acquire("two", 150, 250) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "malformed",
     [7, {}, {"rate": 0, "direction": "rising"}, {"rate": 5}, {"rate": 5, "direction": "up"},
      {"rate": "5", "direction": "rising"}],
@@ -707,7 +708,7 @@ def test_a_malformed_memory_counts_as_never_written(letters: Aws) -> None:
     assert read_memories(letters.dynamodb, LETTERS, "orders") == {"dlq": UNKNOWN}
 
 
-@pytest.mark.parametrize("until", [{"NULL": True}, {"N": "1" + "0" * 120}, {"N": "3801"}])
+@each_row("until", [{"NULL": True}, {"N": "1" + "0" * 120}, {"N": "3801"}])
 def test_a_lease_whose_end_cannot_be_read_has_ended(letters: Aws, until: Any) -> None:
     """One that ends more than an hour from now was never taken so."""
     bad_rows: list[str] = []
@@ -753,7 +754,7 @@ def test_what_shards_have_counted_is_remembered_of_their_source(letters: Aws) ->
     assert DynamoDBWatchStore(letters.dynamodb, LETTERS, "orders").read() == (None, {"dlq": known})
 
 
-@pytest.mark.parametrize("drain", [7, {}, {"of": "4"}, {"of": 0, "until": 1, "rate": 1}])
+@each_row("drain", [7, {}, {"of": "4"}, {"of": 0, "until": 1, "rate": 1}])
 def test_a_drain_that_cannot_be_read_counts_as_never_recorded(drain: object) -> None:
     assert memory_of({"drain": drain}).drain == NO_DRAIN
 

@@ -24,6 +24,7 @@ from deadletter.failure.causes import (
 from deadletter.message.letter import from_api, to_event
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import Aws
+from tests.each_row import each_row
 from tests.simulation.stage import Stage
 from tests.tables import CIRCUITS, create_circuits_table
 
@@ -193,7 +194,7 @@ def test_a_person_decides_whoever_counts_meanwhile(dynamodb: Any) -> None:
     assert (after.holds[CAUSE].mended_by, after.held(NOW), begun) == ("arn:me", {}, ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

@@ -28,6 +28,7 @@ from deadletter.webhook.endpoint import (
 )
 from deadletter.webhook.signing import read_secret
 from tests.aws.backends import Aws
+from tests.each_row import each_row
 
 TABLE = "endpoints"
 URL = "https://hooks.example.com"
@@ -79,7 +80,7 @@ class TestRegistry:
         assert registry.first.find("acme", "other") is None
         assert registry.first.find("other", "default") is None
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("tenant", "endpoint"),
         [("", "default"), ("acme", ""), ("a" * 2049, "default"), ("acme", "ž" * 600)],
     )

@@ -34,6 +34,7 @@ from deadletter.rules.checker import (
 )
 from deadletter.testing.clock import Clock
 from tests.aws.backends import REGION, Aws
+from tests.each_row import each_row
 
 RULE = {"pipeline": "orders", "rule_id": "r", "tenantId": "a", "action": "HOLD"}
 KEY: Any = stored({"pipeline": "orders", "rule_id": "r"})
@@ -100,7 +101,7 @@ def test_a_verdict_is_written_beside_what_was_typed(aws: Aws) -> None:
     assert read(aws) == {**odd, "status": "VALID", "checked_at": "now"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "edited",
     [{"action": "QUARANTINE"}, {"tenantId": None}, {"tenantId": Decimal(1)}, {"queue": "x"}],
 )
