@@ -252,10 +252,10 @@ class TestReading:
             table.type_in(key, **attributes)
         table.apply(Tripped(), "other")
         found = table.breaker.read([*garbage, "other"])
-        assert not found.pop("other").unreadable
-        for key, circuit in found.items():
-            assert circuit.unreadable, garbage[key]
-            assert not circuit.is_closed, garbage[key]
+        assert not found["other"].unreadable
+        for key, attributes in garbage.items():
+            assert found[key].unreadable, attributes
+            assert not found[key].is_closed, attributes
             assert table.breaker.apply(key, Tripped()).refused is Refusal.UNREADABLE
 
     def test_a_person_can_begin_an_unreadable_circuit_anew(self, table: Table) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.aws.backends import Aws
-from tests.aws.rows import differs, refusal, row
+from tests.aws.rows import cases, differs, refusal, row
 from tests.aws.sqs_steps import (
     Scene,
     Step,
@@ -136,7 +136,7 @@ SENDING = [
     *(row(f"an attribute is refused: {what}",
           [refused_send(INVALID, MessageAttributes=attributes) for attributes in wrong],
           but=f"sqs-{but}")
-      for what, wrong, but in [
+      for what, wrong, but in cases([
         ("eleven of them", [{str(n): text() for n in range(11)}], "ten-attributes"),
         ("a value that is empty or not of its type",
          [{"a": text("")}, {"a": {"BinaryValue": b"", "DataType": "Binary"}},
@@ -149,7 +149,7 @@ SENDING = [
         ("a name with a wrong period, a reserved beginning or 257 characters",
          [{name: text()} for name in (".a", "a.", "a..b", "AWS.a", "amazon.a", "x" * 257)],
          "attribute-name"),
-    ]),
+    ])),
 ]
 
 BATCHES = [
@@ -238,14 +238,14 @@ RECEIVING = [
     # A backend that accepts 21 s of waiting finds a message at once.
     *(row(f"a receive is refused: {what}",
           [send(), *(refused(code, "receive_message", **given) for given in wrong)], but=but)
-      for what, wrong, code, but in [
+      for what, wrong, code, but in cases([
         ("of no message, and of eleven", [{"MaxNumberOfMessages": n} for n in (0, 11)], INVALID,
          ""),
         ("21 s of waiting, and hiding for more than 12 h",
          [{"WaitTimeSeconds": 21}, {"VisibilityTimeout": 43_201}], INVALID, "sqs-longest-times"),
         ("an unknown attribute", [{"MessageSystemAttributeNames": ["Colour"]}],
          "InvalidAttributeName", "sqs-unknown-system-attribute"),
-    ]),
+    ])),
     row("a received message is hidden for the time asked for",
         [send(), receive("body", VisibilityTimeout=100), depth(0, 1, 0), wait(99), receive(),
          wait(1), receive("body"), carries(ApproximateReceiveCount="2")]),
@@ -397,13 +397,13 @@ DEAD_LETTERS = [
     *(row(f"a redrive policy is refused: {what}",
           [queue("dlq"), queue("dlq.fifo"), queue(),
            *(refused_step(INVALID, redrive(*policy)) for policy in policies)], but=but)
-      for what, policies, but in [
+      for what, policies, but in cases([
         ("a target that is no ARN, and a count beyond 1 to 1000",
          [("nowhere", 1), ("dlq", 0), ("dlq", 1001)],
          "sqs-redrive-policy sqs-redrive-policy-code"),
         ("no target, and no count", [(None, 1), ("dlq", None)], "sqs-redrive-policy-code"),
         ("a wrong type", [("dlq.fifo", 1)], "sqs-redrive-type"),
-    ]),
+    ])),
 ]
 
 
