@@ -92,7 +92,7 @@ class Started(NamedTuple):
 
 
 @cache
-def cold_start(module: str, *, without: str = "") -> Started:
+def cold_start(module: str, without: str) -> Started:
     """A process that has loaded a module as Lambda does it, without one of the variables."""
     ours = {name: value for name, value in STARTED.items() if name != without}
     others = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -117,7 +117,7 @@ def ours(loaded: set[str]) -> list[str]:
 
 @pytest.mark.parametrize(("module", "most"), MOST_MODULES.items())
 def test_a_function_loads_few_modules(module: str, most: int) -> None:
-    loaded = cold_start(module).modules
+    loaded = cold_start(module, "").modules
     modules = ours(loaded)
     assert modules, "nothing of ours was counted"
     assert len(modules) <= most, "\n".join(modules)
@@ -136,7 +136,7 @@ LATER = (
 
 
 def test_a_teams_function_loads_nothing_that_its_first_message_does_not_need() -> None:
-    assert not cold_start("deadletter.consumer").modules & set(LATER)
+    assert not cold_start("deadletter.consumer", "").modules & set(LATER)
 
 
 NEVER_LOADED = {"boto3", "s3transfer", "multiprocessing", "jsonschema", "moto", "asyncio"}
@@ -166,13 +166,13 @@ UNUSED_BY_MOST_RUNS = {
 def test_a_function_begins_with_the_modules_and_clients_that_it_uses(
     handler: str, without: str, services: set[str], unused: set[str]
 ) -> None:
-    started = cold_start(f"handlers.{handler}", without=without)
+    started = cold_start(f"handlers.{handler}", without)
     assert started.services == services
     assert not (started.modules | started.packages) & (unused | NEVER_LOADED)
 
 
 def test_outside_of_lambda_no_client_is_made_before_the_first_event() -> None:
-    started = cold_start("handlers.redrive", without="AWS_LAMBDA_INITIALIZATION_TYPE")
+    started = cold_start("handlers.redrive", "AWS_LAMBDA_INITIALIZATION_TYPE")
     assert not started.services
 
 
