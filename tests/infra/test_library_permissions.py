@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from deadletter.testing import Letterbox
 from infra import layer
 from infra.files import LIBRARY
 from tests.e2e.stranger import PIPELINE, documented_template
+from tests.each_row import each_row
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Synthesis, filled
 from tests.infra.test_permissions import THEIR_CONSUMER, listed, managed, noun
@@ -258,9 +260,14 @@ def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> Non
         assert not any(allows(statement, denied) for statement in statements)
 
 
-@pytest.mark.parametrize("partition", ["theirs#ledger#x", "theirs#done#x", "theirs#line#x"])
-@pytest.mark.parametrize("action", ["dynamodb:PutItem", "dynamodb:UpdateItem"])
-@pytest.mark.parametrize("attribute", ["lane", "due", "stamp", "copy", "letter", "object", "plans"])
+@each_row(
+    ("partition", "action", "attribute"),
+    product(
+        ["theirs#ledger#x", "theirs#done#x", "theirs#line#x"],
+        ["dynamodb:PutItem", "dynamodb:UpdateItem"],
+        ["lane", "due", "stamp", "copy", "letter", "object", "plans"],
+    ),
+)
 def test_a_row_of_the_library_has_no_attribute_that_others_believe(
     app: Synthesis, action: str, partition: str, attribute: str
 ) -> None:
