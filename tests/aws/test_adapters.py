@@ -35,7 +35,6 @@ from deadletter.redrive.journal import (
     key_of,
     merged,
 )
-from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.round_robin import LastTurn
@@ -714,16 +713,6 @@ def test_a_lease_whose_end_cannot_be_read_has_ended(letters: Aws, until: Any) ->
     assert bad_rows == [f"{LETTERS} orders#lease dlq"]
     assert lease.acquire("one", 200, 300) == RunPaid(rate_of(10.0), 0.0)
     assert lease.acquire("two", 250, 350) is None
-
-
-def test_a_lease_that_is_denied_names_the_action_and_the_table(letters: Aws) -> None:
-    lease = DynamoDBLease(letters.dynamodb, "elsewhere", "orders", "dlq", 10.0)
-    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:BatchGetItem on elsewhere$"):
-        lease.read()
-    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:UpdateItem on elsewhere$"):
-        lease.record(SourceMemory(looks=1))
-    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:Query on elsewhere$"):
-        read_memories(letters.dynamodb, "elsewhere", "orders")
 
 
 def test_each_shard_of_a_drain_has_a_lease_of_its_own(lease: DynamoDBLease) -> None:
