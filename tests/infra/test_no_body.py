@@ -28,6 +28,7 @@ from sandbox.leading_keys import leading_keys, named_attributes
 from tests.bodies import HOLD_LETTERS, HOLD_NONE, LETTER, SHOW_NONE, Planted, attempts
 from tests.infra.templates import Synthesis, filled
 from tests.infra.test_permissions import LETTERS_THEMSELVES, PEOPLE, listed, managed
+from tests.tables import create_keyed_table
 
 REGION, ACCOUNT = "eu-west-1", "111122223333"
 TABLE, BUCKET = "deadletter-letters", f"deadletter-letters-{ACCOUNT}-{REGION}"
@@ -55,38 +56,10 @@ class Account:
             client.meta.events.register("provide-client-params.*", self._judge)
 
     def _tables(self) -> None:
-        kinds = {"pk": "S", "sk": "S", LANES.partition: "S", str(LANES.sort): "N"}
-        kinds |= {CAUSES.partition: "S", str(CAUSES.sort): "S"}
-
-        def keys(*names: str) -> list[dict[str, str]]:
-            return [
-                {"AttributeName": name, "KeyType": kind}
-                for name, kind in zip(names, ("HASH", "RANGE"), strict=True)
-            ]
-
-        self._clients["dynamodb"].create_table(
-            TableName=TABLE,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[
-                {"AttributeName": name, "AttributeType": kind} for name, kind in kinds.items()
-            ],
-            KeySchema=keys("pk", "sk"),
-            GlobalSecondaryIndexes=[
-                {
-                    "IndexName": LANES.name,
-                    "KeySchema": keys(LANES.partition, str(LANES.sort)),
-                    "Projection": {"ProjectionType": "KEYS_ONLY"},
-                },
-                {
-                    "IndexName": CAUSES.name,
-                    "KeySchema": keys(CAUSES.partition, str(CAUSES.sort)),
-                    "Projection": {
-                        "ProjectionType": "INCLUDE",
-                        "NonKeyAttributes": list(CAUSES.projected),
-                    },
-                },
-            ],
-        )
+        indexes = {each.name: (each.partition, str(each.sort)) for each in (LANES, CAUSES)}
+        included = {CAUSES.name: CAUSES.projected}
+        dynamodb = self._clients["dynamodb"]
+        create_keyed_table(dynamodb, TABLE, ("pk", "sk"), indexes, included=included)
         self._clients["s3"].create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
         )
