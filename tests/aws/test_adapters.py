@@ -17,7 +17,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, WATCH_ROW, Partition, run_lane
+from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, Partition, run_lane
 from deadletter.failure.ledger import RuleCounts
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
@@ -672,18 +672,6 @@ def test_a_run_stores_only_what_it_has_changed(lease: DynamoDBLease) -> None:
     lease.record(replace(before, emptied_at=60.0), before)
     lease.record(replace(before, oldest=None, looks=0), before)
     assert lease.read() == SourceMemory(emptied_at=60.0)
-
-
-def test_the_memories_of_all_sources_are_read_at_once_without_the_row_of_the_watch(
-    letters: Aws,
-) -> None:
-    assert read_memories(letters.dynamodb, LETTERS, "orders") == {}
-    for home in ("dlq", "slow", "parking:default", WATCH_ROW):
-        lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", home, 10.0)
-        lease.record(SourceMemory(stopped=home))
-    assert read_memories(letters.dynamodb, LETTERS, "orders") == {
-        home: SourceMemory(stopped=home) for home in ("dlq", "slow", "parking:default")
-    }
 
 
 def test_a_malformed_memory_counts_as_never_written(letters: Aws) -> None:
