@@ -7,10 +7,11 @@ condition that fails may carry the item.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain, product
 from typing import Any
 
 from botocore.exceptions import ClientError, ParamValidationError
@@ -125,7 +126,7 @@ def holds(answer: Any) -> bool:
         case bytes() | bytearray():
             return PLANT.encode() in answer
         case dict():
-            return any(map(holds, itertools.chain(answer, answer.values())))
+            return any(map(holds, chain(answer, answer.values())))
         case list() | tuple() | set():
             return any(map(holds, answer))
     return holds(answer.read()) if hasattr(answer, "read") else False
@@ -156,7 +157,8 @@ def _attempt(service: str, operation: str, request: Mapping[str, Any], *actions:
     return Attempt(asked, f"{name} {options}"[:400], service, operation, request)
 
 
-def _choices(operation: str) -> Iterator[dict[str, str]]:
+@cache
+def _choices(operation: str) -> Sequence[Mapping[str, str]]:
     """Each choice of the return options that DynamoDB's model knows for an operation.
 
     Those that return items are combined with each other; each of the others is tried alone.
@@ -169,10 +171,11 @@ def _choices(operation: str) -> Iterator[dict[str, str]]:
         if name.startswith("Return") or name == "Select"
     }
     combined = {name: values for name, values in options.items() if name.startswith("ReturnValues")}
-    for chosen in itertools.product(*combined.values()):
-        yield dict(zip(combined, chosen, strict=True))
-    for name in options.keys() - combined.keys():
-        yield from ({name: value} for value in options[name])
+    alone = options.keys() - combined.keys()
+    return [
+        *(dict(zip(combined, chosen, strict=True)) for chosen in product(*combined.values())),
+        *({name: value} for name in alone for value in options[name]),
+    ]
 
 
 def _projections(item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -242,10 +245,10 @@ def _writes(table: str, key: Mapping[str, Any], item: Mapping[str, Any]) -> Iter
         ("PutItem", {"Item": item}, "put_item"),
         ("DeleteItem", {"Key": key}, "delete_item"),
     ):
-        for options, condition in itertools.product(_choices(operation), _CONDITIONS):
+        for options, condition in product(_choices(operation), _CONDITIONS):
             yield _attempt("dynamodb", name, {**target, **whole, **options, **condition})
     changes = list(_changes(item))
-    for options, condition in itertools.product(_choices("UpdateItem"), _CONDITIONS):
+    for options, condition in product(_choices("UpdateItem"), _CONDITIONS):
         # Each attribute where answer and error show what was not named; else one is enough.
         for change in changes if "NONE" not in options.values() else changes[:1]:
             request = {**target, "Key": key, **options, **condition, **change}

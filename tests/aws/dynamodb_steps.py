@@ -19,7 +19,6 @@ from tests.aws.backends import Aws
 KB = 1024
 VALIDATION = "ValidationException"
 CONDITION = "ConditionalCheckFailedException"
-CANCELED = "TransactionCanceledException"
 
 Step = Callable[[Aws], Any]
 
@@ -53,9 +52,13 @@ def keys(count: int) -> list[dict[str, Any]]:
 
 
 def play(aws: Aws, steps: Sequence[Step]) -> None:
-    """Do all steps in turn."""
-    for step in steps:
-        step(aws)
+    """Do all steps in turn; the error of one says which it is."""
+    for number, step in enumerate(steps, start=1):
+        try:
+            step(aws)
+        except BaseException as error:
+            error.add_note(f"Step {number} of {len(steps)}")
+            raise
 
 
 # Calls.
@@ -96,11 +99,6 @@ def action(kind: str, **arguments: Any) -> dict[str, Any]:
 
 def transact(*actions: dict[str, Any]) -> Step:
     return call("transact_write_items", TransactItems=list(actions))
-
-
-def condition(when: Condition) -> Step:
-    """Check a condition on its own: a transaction that does nothing else."""
-    return transact(action("ConditionCheck", When=when))
 
 
 def batch_write(*items: dict[str, Any], deletes: Sequence[dict[str, Any]] = ()) -> Step:

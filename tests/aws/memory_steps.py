@@ -24,6 +24,7 @@ from tests.aws.backends import Aws
 from tests.aws.dynamodb_steps import s
 from tests.aws.rows import refusal
 from tests.aws.sqs_steps import Scene, Step, holds
+from tests.tables import create_keyed_table
 
 LambdaStep = Callable[[MemoryLambda], object]
 
@@ -39,24 +40,8 @@ def account(*, seed: int | None = None, lagging_indexes: bool = False, **options
     random = None if seed is None else Random(seed)
     sqs = MemorySqs(clock, counted(), random=random, on_wait=clock.advance, **options)
     dynamodb = MemoryDynamoDB(clock, lagging_indexes=lagging_indexes)
-    dynamodb.create_table(
-        TableName="letters",
-        KeySchema=[
-            {"AttributeName": "pk", "KeyType": "HASH"},
-            {"AttributeName": "sk", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "lane")
-        ],
-        BillingMode="PAY_PER_REQUEST",
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": "lanes",
-                "KeySchema": [{"AttributeName": "lane", "KeyType": "HASH"}],
-                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["note"]},
-            }
-        ],
-    )
+    indexes, included = {"lanes": ("lane",)}, {"lanes": ("note",)}
+    create_keyed_table(dynamodb, "letters", ("pk", "sk"), indexes, included=included)
     return Aws("memory", sqs, dynamodb, MemoryS3(clock), clock)
 
 

@@ -47,10 +47,14 @@ Step = Callable[[Scene], object]
 
 
 def play(aws: Aws, steps: Sequence[Step]) -> None:
-    """Do all steps in turn."""
+    """Do all steps in turn; the error of one says which it is."""
     scene = Scene(aws)
-    for step in steps:
-        step(scene)
+    for number, step in enumerate(steps, start=1):
+        try:
+            step(scene)
+        except BaseException as error:
+            error.add_note(f"Step {number} of {len(steps)}")
+            raise
 
 
 def text(value: str = "x", data_type: str = "String") -> dict[str, str]:

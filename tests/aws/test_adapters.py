@@ -17,7 +17,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, WATCH_ROW, Partition, run_lane
+from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, Partition, run_lane
 from deadletter.failure.ledger import RuleCounts
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
@@ -35,7 +35,6 @@ from deadletter.redrive.journal import (
     key_of,
     merged,
 )
-from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.round_robin import LastTurn
@@ -52,6 +51,7 @@ from deadletter.redrive.waiting_room import (
 )
 from deadletter.routing.decision import DUE, Hold
 from tests.aws.backends import Aws
+from tests.each_row import each_row
 from tests.tables import LETTERS, create_letters_table
 
 BUCKET = "letters-of-the-contract"
@@ -72,6 +72,17 @@ def room(letters: Aws) -> DynamoDBWaitingRoom:
 @pytest.fixture
 def fifo_room(letters: Aws) -> DynamoDBWaitingRoom:
     return room_of(letters, fifo=True)
+
+
+@pytest.fixture
+def journal(letters: Aws) -> DynamoDBJournal:
+    return DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+
+
+@pytest.fixture
+def lease(letters: Aws) -> DynamoDBLease:
+    """Of the DLQ's runs, at ten messages a second."""
+    return DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
 
 
 def room_of(letters: Aws, *, fifo: bool) -> DynamoDBWaitingRoom:
@@ -153,23 +164,22 @@ class TestQueue:
 
 
 class TestJournal:
-    def test_an_intent_is_read_as_it_was_written(self, letters: Aws) -> None:
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+    def test_an_intent_is_read_as_it_was_written(self, journal: DynamoDBJournal) -> None:
         copies = ("5b1e7c3a-7f54-4c7b-9f0e-6a1d2c3b4a59", "no-uuid-at-all")
         journal.write(intent(copies=copies), None)
         assert journal.read() == [intent(copies=copies)]
 
-    def test_writing_the_same_intent_twice_is_writing_it_once(self, letters: Aws) -> None:
+    def test_writing_the_same_intent_twice_is_writing_it_once(
+        self, journal: DynamoDBJournal
+    ) -> None:
         """What the SDK does when the answer to its first try was lost."""
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
         journal.write(intent(), None)
         journal.write(intent(), None)
         journal.write(intent(2), intent())
         journal.write(intent(2), intent())
         assert journal.read() == [intent(2)]
 
-    def test_a_slot_that_is_anothers_is_not_overwritten(self, letters: Aws) -> None:
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+    def test_a_slot_that_is_anothers_is_not_overwritten(self, journal: DynamoDBJournal) -> None:
         journal.write(intent(owner="somebody"), None)
         with pytest.raises(ClaimLost):
             journal.write(intent(), None)
@@ -178,8 +188,7 @@ class TestJournal:
         journal.erase(intent())
         assert journal.read() == [intent(owner="somebody")]
 
-    def test_marks_are_kept_and_an_erased_intent_is_gone(self, letters: Aws) -> None:
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+    def test_marks_are_kept_and_an_erased_intent_is_gone(self, journal: DynamoDBJournal) -> None:
         journal.write(intent(), None)
         marked = intent().marked(["b"])
         journal.mark(marked)
@@ -198,9 +207,8 @@ class TestJournal:
         assert int(item["ttl"]["N"]) == intent().expires + ROWS_KEPT
 
     def test_new_ids_and_the_queue_of_an_intent_are_read_as_they_were_written(
-        self, letters: Aws
+        self, journal: DynamoDBJournal
     ) -> None:
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
         new_id = "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"
         homely = replace(intent(), home="dlq")
         journal.write(homely, None)
@@ -209,8 +217,7 @@ class TestJournal:
         journal.mark(marked)
         assert journal.read() == [marked]
 
-    def test_lost_answers_are_read_as_they_were_written(self, letters: Aws) -> None:
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+    def test_lost_answers_are_read_as_they_were_written(self, journal: DynamoDBJournal) -> None:
         unanswered = intent().marked(["a"]).without_answers()
         assert unanswered.unanswered
         journal.write(unanswered, None)
@@ -220,9 +227,10 @@ class TestJournal:
         [read] = journal.read()
         assert read.is_sent(1)
 
-    def test_an_intent_of_an_earlier_version_is_read(self, letters: Aws) -> None:
+    def test_an_intent_of_an_earlier_version_is_read(
+        self, letters: Aws, journal: DynamoDBJournal
+    ) -> None:
         """It names no queue, and has no new ids."""
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
         letters.dynamodb.put_item(
             TableName=LETTERS,
             Item={
@@ -262,8 +270,7 @@ class TestJournal:
         journal.write(replace(intent(), owner="next"), malformed)
         assert [each.owner for each in journal.read()] == ["next"]
 
-    def test_intents_are_merged_in_one_step(self, letters: Aws) -> None:
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+    def test_intents_are_merged_in_one_step(self, journal: DynamoDBJournal) -> None:
         parts = [replace(intent(), slot=slot).marked(["a"]) for slot in ("x.0", "x.1")]
         for part in parts:
             journal.write(part, None)
@@ -283,9 +290,8 @@ class TestJournal:
         ],
     )
     def test_nothing_is_merged_when_a_part_has_changed_since_it_was_read(
-        self, letters: Aws, meanwhile: Callable[[DynamoDBJournal, Intent], None]
+        self, journal: DynamoDBJournal, meanwhile: Callable[[DynamoDBJournal, Intent], None]
     ) -> None:
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
         parts = [replace(intent(), slot=slot) for slot in ("x.0", "x.1")]
         for part in parts:
             journal.write(part, None)
@@ -295,8 +301,7 @@ class TestJournal:
             journal.merge(parts, replace(merged(parts), slot="~1.y"))
         assert journal.read() == before
 
-    def test_a_full_merged_intent_fits_into_an_item(self, letters: Aws) -> None:
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+    def test_a_full_merged_intent_fits_into_an_item(self, journal: DynamoDBJournal) -> None:
         copies = [str(UUID(int=number)) for number in range(MAX_STANDING_PLANS)]
         plans = [Plan(key_of(copy), "main", 255) for copy in copies]
         full = Intent("~1.y", "run", 1, 1000, plans, home="dlq")
@@ -304,8 +309,9 @@ class TestJournal:
         journal.write(full, None)
         assert journal.read() == [full]
 
-    def test_a_full_intent_fits_into_two_kilobytes(self, letters: Aws) -> None:
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+    def test_a_full_intent_fits_into_two_kilobytes(
+        self, letters: Aws, journal: DynamoDBJournal
+    ) -> None:
         copies = tuple(f"{number:08x}-7f54-4c7b-9f0e-6a1d2c3b4a59" for number in range(100))
         full = intent(copies=copies).marked(copies)
         journal.write(full, None)
@@ -528,17 +534,17 @@ class TestWaitingRoom:
         assert room.note_paid(DUE, first, second)
         assert room.paid(DUE) == second
 
-    @pytest.mark.parametrize("text", ["", "[1]", "[NaN, 1]", "[1e300, 1]", '["x", 1]', "{}"])
+    def type_in(self, letters: Aws, **columns: Any) -> None:
+        """What a person, or something broken, writes into the row of a lane."""
+        row = (Partition.LANES.of("orders"), DUE)
+        DynamoDBTable(letters.dynamodb, LETTERS).change(row, columns)
+
+    @each_row("text", ["", "[1]", "[NaN, 1]", "[1e300, 1]", '["x", 1]', "{}"])
     def test_what_a_lane_has_paid_is_written_anew_if_it_cannot_be_read(
         self, letters: Aws, room: DynamoDBWaitingRoom, text: str
     ) -> None:
         room.admit([self.admission("a")])
-        letters.dynamodb.update_item(
-            TableName=LETTERS,
-            Key={"pk": {"S": Partition.LANES.of("orders")}, "sk": {"S": DUE}},
-            UpdateExpression="SET paid = :paid",
-            ExpressionAttributeValues={":paid": {"S": text}},
-        )
+        self.type_in(letters, paid=text)
         assert room.paid(DUE) is None
         assert room.note_paid(DUE, None, LanePaid(1.0, 2.0))
         assert room.paid(DUE) == LanePaid(1.0, 2.0)
@@ -569,17 +575,12 @@ class TestWaitingRoom:
         [after] = room.lanes()
         assert after == replace(lane, look=look, touched=lane.touched + 60)
 
-    @pytest.mark.parametrize("look", ["", "[]", "[1]", "[1, 2, 3]", '["a", 2]', "{}", "3"])
+    @each_row("look", ["", "[]", "[1]", "[1, 2, 3]", '["a", 2]', "{}", "3"])
     def test_a_malformed_look_is_none_and_its_row_is_named(
         self, letters: Aws, room: DynamoDBWaitingRoom, look: str
     ) -> None:
         room.admit([self.admission("a")])
-        letters.dynamodb.update_item(
-            TableName=LETTERS,
-            Key={"pk": {"S": Partition.LANES.of("orders")}, "sk": {"S": DUE}},
-            UpdateExpression="SET look = :look",
-            ExpressionAttributeValues={":look": {"S": look}},
-        )
+        self.type_in(letters, look=look)
         bad: list[str] = []
         lanes = DynamoDBLanes(letters.dynamodb, LETTERS, "orders", note_bad_row=bad.append)
         assert [lane.look for lane in lanes.lanes()] == [None]
@@ -589,12 +590,7 @@ class TestWaitingRoom:
         self, letters: Aws, room: DynamoDBWaitingRoom
     ) -> None:
         room.admit([self.admission("a")])
-        letters.dynamodb.update_item(
-            TableName=LETTERS,
-            Key={"pk": {"S": Partition.LANES.of("orders")}, "sk": {"S": DUE}},
-            UpdateExpression="SET touched = :touched",
-            ExpressionAttributeValues={":touched": {"S": "yesterday"}},
-        )
+        self.type_in(letters, touched="yesterday")
         assert room.lanes() == [Lane(DUE, math.inf)]
 
 
@@ -625,8 +621,9 @@ def test_matches_of_a_rule_with_a_limit_are_claimed_until_it_is_reached(letters:
     assert ledger.all_counts()["s"] == RuleCounts(5, int(letters.clock()))
 
 
-def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters: Aws) -> None:
-    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
+def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(
+    lease: DynamoDBLease,
+) -> None:
     assert lease.acquire("one", 100, 200) == RunPaid(rate_of(10.0), 0.0)
     assert lease.acquire("two", 150, 250) is None
     assert lease.acquire("one", 100, 200) == RunPaid(rate_of(10.0), 0.0)
@@ -637,8 +634,7 @@ def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters
     assert lease.acquire("three", 251, 300) == RunPaid(rate_of(4.0), 159.125)
 
 
-def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
-    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
+def test_a_source_is_remembered_beside_its_lease(lease: DynamoDBLease) -> None:
     assert lease.read() == UNKNOWN
     known = SourceMemory(
         emptied_at=90.5, oldest=91.123, looks=3, looked_at=95, ended_at=99, ended_well_at=98,
@@ -657,13 +653,12 @@ def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
     assert lease.acquire("two", 150, 250) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "malformed",
     [7, {}, {"rate": 0, "direction": "rising"}, {"rate": 5}, {"rate": 5, "direction": "up"},
      {"rate": "5", "direction": "rising"}],
 )  # fmt: skip
-def test_a_malformed_rate_starts_again(letters: Aws, malformed: Any) -> None:
-    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
+def test_a_malformed_rate_starts_again(letters: Aws, lease: DynamoDBLease, malformed: Any) -> None:
     lease.record(SourceMemory(looks=1))
     DynamoDBTable(letters.dynamodb, LETTERS).change(
         (Partition.LEASE.of("orders"), "dlq"), {"auto_rate": malformed}
@@ -671,25 +666,12 @@ def test_a_malformed_rate_starts_again(letters: Aws, malformed: Any) -> None:
     assert lease.read() == SourceMemory(looks=1)
 
 
-def test_a_run_stores_only_what_it_has_changed(letters: Aws) -> None:
-    first = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
+def test_a_run_stores_only_what_it_has_changed(lease: DynamoDBLease) -> None:
     before = SourceMemory(oldest=50.0, looks=4, emptied_at=10.0)
-    first.record(before)
-    first.record(replace(before, emptied_at=60.0), before)
-    first.record(replace(before, oldest=None, looks=0), before)
-    assert first.read() == SourceMemory(emptied_at=60.0)
-
-
-def test_the_memories_of_all_sources_are_read_at_once_without_the_row_of_the_watch(
-    letters: Aws,
-) -> None:
-    assert read_memories(letters.dynamodb, LETTERS, "orders") == {}
-    for home in ("dlq", "slow", "parking:default", WATCH_ROW):
-        lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", home, 10.0)
-        lease.record(SourceMemory(stopped=home))
-    assert read_memories(letters.dynamodb, LETTERS, "orders") == {
-        home: SourceMemory(stopped=home) for home in ("dlq", "slow", "parking:default")
-    }
+    lease.record(before)
+    lease.record(replace(before, emptied_at=60.0), before)
+    lease.record(replace(before, oldest=None, looks=0), before)
+    assert lease.read() == SourceMemory(emptied_at=60.0)
 
 
 def test_a_malformed_memory_counts_as_never_written(letters: Aws) -> None:
@@ -707,7 +689,7 @@ def test_a_malformed_memory_counts_as_never_written(letters: Aws) -> None:
     assert read_memories(letters.dynamodb, LETTERS, "orders") == {"dlq": UNKNOWN}
 
 
-@pytest.mark.parametrize("until", [{"NULL": True}, {"N": "1" + "0" * 120}, {"N": "3801"}])
+@each_row("until", [{"NULL": True}, {"N": "1" + "0" * 120}, {"N": "3801"}])
 def test_a_lease_whose_end_cannot_be_read_has_ended(letters: Aws, until: Any) -> None:
     """One that ends more than an hour from now was never taken so."""
     bad_rows: list[str] = []
@@ -721,31 +703,21 @@ def test_a_lease_whose_end_cannot_be_read_has_ended(letters: Aws, until: Any) ->
     assert lease.acquire("two", 250, 350) is None
 
 
-def test_a_lease_that_is_denied_names_the_action_and_the_table(letters: Aws) -> None:
-    lease = DynamoDBLease(letters.dynamodb, "elsewhere", "orders", "dlq", 10.0)
-    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:BatchGetItem on elsewhere$"):
-        lease.read()
-    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:UpdateItem on elsewhere$"):
-        lease.record(SourceMemory(looks=1))
-    with pytest.raises(LeaseUnavailable, match=r"for dynamodb:Query on elsewhere$"):
-        read_memories(letters.dynamodb, "elsewhere", "orders")
+def test_each_shard_of_a_drain_has_a_lease_of_its_own(lease: DynamoDBLease) -> None:
+    assert lease.acquire("owner", 100, 200)
+    assert lease.of_shard(2).acquire("second", 100, 200)
+    assert lease.of_shard(3).acquire("third", 100, 200)
+    assert lease.of_shard(2).acquire("again", 150, 250) is None
+    assert lease.of_shard(2).acquire("after it", 200, 300)
 
 
-def test_each_shard_of_a_drain_has_a_lease_of_its_own(letters: Aws) -> None:
-    owner = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
-    assert owner.acquire("owner", 100, 200)
-    assert owner.of_shard(2).acquire("second", 100, 200)
-    assert owner.of_shard(3).acquire("third", 100, 200)
-    assert owner.of_shard(2).acquire("again", 150, 250) is None
-    assert owner.of_shard(2).acquire("after it", 200, 300)
-
-
-def test_what_shards_have_counted_is_remembered_of_their_source(letters: Aws) -> None:
-    owner = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
-    owner.record(SourceMemory(looks=4, troubles={"Undecided": 50.0, "Unsendable": 70.0}))
+def test_what_shards_have_counted_is_remembered_of_their_source(
+    letters: Aws, lease: DynamoDBLease
+) -> None:
+    lease.record(SourceMemory(looks=4, troubles={"Undecided": 50.0, "Unsendable": 70.0}))
     shard = SourceMemory(looks=9, troubles={"Undecided": 60.0, "Unsendable": 65.0})
-    owner.of_shard(2).record(shard)
-    owner.of_shard(3).record(SourceMemory(troubles={"BrokenInRoom": 55.0}))
+    lease.of_shard(2).record(shard)
+    lease.of_shard(3).record(SourceMemory(troubles={"BrokenInRoom": 55.0}))
     known = SourceMemory(
         looks=4, troubles={"Undecided": 60.0, "Unsendable": 70.0, "BrokenInRoom": 55.0}
     )
@@ -753,16 +725,17 @@ def test_what_shards_have_counted_is_remembered_of_their_source(letters: Aws) ->
     assert DynamoDBWatchStore(letters.dynamodb, LETTERS, "orders").read() == (None, {"dlq": known})
 
 
-@pytest.mark.parametrize("drain", [7, {}, {"of": "4"}, {"of": 0, "until": 1, "rate": 1}])
+@each_row("drain", [7, {}, {"of": "4"}, {"of": 0, "until": 1, "rate": 1}])
 def test_a_drain_that_cannot_be_read_counts_as_never_recorded(drain: object) -> None:
     assert memory_of({"drain": drain}).drain == NO_DRAIN
 
 
-def test_the_report_of_the_last_run_is_read_from_the_lease(letters: Aws) -> None:
+def test_the_report_of_the_last_run_is_read_from_the_lease(
+    letters: Aws, lease: DynamoDBLease
+) -> None:
     def last_run() -> Mapping[str, Any] | None:
         return read_last_run(letters.dynamodb, LETTERS, "orders", "dlq")
 
-    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
     assert last_run() is None
     lease.acquire("a run", 100, 200)
     assert last_run() is None

@@ -6,6 +6,7 @@ import ast
 import importlib
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +99,16 @@ def test_one_line_says_that_a_proxy_of_the_environment_means_boto3(
     assert lines(caplog) == ["All calls go by boto3: they go through a proxy"]
 
 
+@cache
+def _boto3s() -> Any:
+    return made._sqs(made.SENDING.config())
+
+
 @pytest.fixture
 def client() -> Any:
     """A client of boto3, which needs some of the names itself when it is made."""
     made.session().get_credentials()
-    return made._sqs(made.SENDING.config())
+    return _boto3s()
 
 
 @pytest.mark.usefixtures("unloaded")

@@ -24,6 +24,8 @@ from deadletter.failure.causes import (
 from deadletter.message.letter import from_api, to_event
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import Aws
+from tests.aws.failing import Failing
+from tests.each_row import each_row
 from tests.simulation.stage import Stage
 from tests.tables import CIRCUITS, create_circuits_table
 
@@ -193,7 +195,7 @@ def test_a_person_decides_whoever_counts_meanwhile(dynamodb: Any) -> None:
     assert (after.holds[CAUSE].mended_by, after.held(NOW), begun) == ("arn:me", {}, ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -231,14 +233,7 @@ def test_a_malformed_row_says_nothing_and_is_written_anew(dynamodb: Any, text: s
     ids=str,
 )
 def test_a_table_that_does_not_answer_says_so(error: Exception) -> None:
-    class Down:
-        def __getattr__(self, _: str) -> Any:
-            def call(**_: Any) -> Any:
-                raise error
-
-            return call
-
-    causes = process(Down())
+    causes = process(Failing(error))
     for call in (
         causes.read,
         lambda: causes.count([failures(1)], NOW),

@@ -57,6 +57,7 @@ from deadletter.signals.figures import Count
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import REGION, Aws
+from tests.each_row import each_row
 from tests.tables import CIRCUITS, create_circuits_table
 
 NOW = 1_800_000_000.0
@@ -150,6 +151,13 @@ class Table:
     def read(self, key: str = "orders") -> Circuit:
         return self.breaker.read([key])[key]
 
+    def read_with_names(self) -> tuple[Circuit, list[str]]:
+        """The circuit, and the rows that were named as bad."""
+        named: list[str] = []
+        client: Any = self.client
+        circuits = DynamoDBCircuits(client, CIRCUITS, "orders", named.append)
+        return circuits.read(["orders"])["orders"], named
+
     def apply(self, event: Event, key: str = "orders") -> Circuit:
         moved = self.breaker.apply(key, event)
         assert moved.refused is None, moved
@@ -157,7 +165,9 @@ class Table:
 
     def type_in(self, key: str = "orders", **attributes: Any) -> None:
         """What a person, or something broken, writes into the table."""
-        item = {"pipeline": {"S": "orders"}, "circuit_key": {"S": key}, **attributes}
+        self.put({"pipeline": {"S": "orders"}, "circuit_key": {"S": key}, **attributes})
+
+    def put(self, item: dict[str, Any]) -> None:
         self.client._real.put_item(TableName=CIRCUITS, Item=item)
 
     def delete(self, key: str) -> None:
@@ -180,6 +190,27 @@ def table(aws: Aws) -> Table:
 
 def hold(state: State, until: float = NOW + 3_600) -> OverrideBegun:
     return OverrideBegun(Override(state, "ada", "maintenance", until))
+
+
+CLOSED = {"state": {"S": "CLOSED"}}
+GARBAGE: list[dict[str, Any]] = [
+    {},
+    {"state": {"S": "half open, I think"}},
+    {"state": {"N": "1"}},
+    {**CLOSED, "generation": {"S": "7"}},
+    {**CLOSED, "generation": {"N": "1.5"}},
+    {**CLOSED, "open_until": {"N": "-1"}},
+    {**CLOSED, "streak": {"BOOL": True}},
+    {**CLOSED, "bad_today": {"N": "1"}},
+    {**CLOSED, "permit": {"S": "me"}},
+    {**CLOSED, "permit": {"M": {"owner": {"S": "me"}}}},
+    {
+        "state": {"S": "HALF_OPEN"},
+        "permit": {"M": {"owner": {"S": "me"}, "until": {"N": "1"}, "attempt": {"S": "three"}}},
+    },
+    {**CLOSED, "paused": {"M": {}}},
+    {**CLOSED, "forced": {"M": {"state": {"S": "AJAR"}}}},
+]
 
 
 class TestReading:
@@ -213,39 +244,19 @@ class TestReading:
         assert table.read() == Circuit("orders", State.OPEN)
         assert table.apply(PermitTaken("me")).state is State.HALF_OPEN
 
-    @pytest.mark.parametrize(
-        "garbage",
-        [
-            {},
-            {"state": {"S": "half open, I think"}},
-            {"state": {"N": "1"}},
-            {"state": {"S": "CLOSED"}, "generation": {"S": "7"}},
-            {"state": {"S": "CLOSED"}, "generation": {"N": "1.5"}},
-            {"state": {"S": "CLOSED"}, "open_until": {"N": "-1"}},
-            {"state": {"S": "CLOSED"}, "streak": {"BOOL": True}},
-            {"state": {"S": "CLOSED"}, "bad_today": {"N": "1"}},
-            {"state": {"S": "CLOSED"}, "permit": {"S": "me"}},
-            {"state": {"S": "CLOSED"}, "permit": {"M": {"owner": {"S": "me"}}}},
-            {
-                "state": {"S": "HALF_OPEN"},
-                "permit": {
-                    "M": {"owner": {"S": "me"}, "until": {"N": "1"}, "attempt": {"S": "three"}}
-                },
-            },
-            {"state": {"S": "CLOSED"}, "paused": {"M": {}}},
-            {"state": {"S": "CLOSED"}, "forced": {"M": {"state": {"S": "AJAR"}}}},
-        ],
-    )
     def test_what_is_not_understood_lets_nothing_through_and_its_neighbours_are_read(
-        self, table: Table, garbage: dict[str, Any]
+        self, table: Table
     ) -> None:
-        table.type_in(**garbage)
+        garbage: dict[str, Any] = {f"garbage{at}": each for at, each in enumerate(GARBAGE)}
+        for key, attributes in garbage.items():
+            table.type_in(key, **attributes)
         table.apply(Tripped(), "other")
-        found = table.breaker.read(["orders", "other"])
-        assert found["orders"].unreadable
-        assert not found["orders"].is_closed
+        found = table.breaker.read([*garbage, "other"])
         assert not found["other"].unreadable
-        assert table.breaker.apply("orders", Tripped()).refused is Refusal.UNREADABLE
+        for key, attributes in garbage.items():
+            assert found[key].unreadable, attributes
+            assert not found[key].is_closed, attributes
+            assert table.breaker.apply(key, Tripped()).refused is Refusal.UNREADABLE
 
     def test_a_person_can_begin_an_unreadable_circuit_anew(self, table: Table) -> None:
         table.type_in(state={"S": "?"}, generation={"S": "x"}, bad_today={"N": "1"})
@@ -257,8 +268,7 @@ class TestReading:
         self, table: Table
     ) -> None:
         seen = table.apply(Tripped())
-        where = {"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}}
-        table.client.delete_item(TableName=CIRCUITS, Key=where)
+        table.delete("orders")
         assert table.breaker.apply_to(seen, PermitTaken("me")).refused is Refusal.COOLING
         table.clock.now += POLICY.cooldown
         assert table.breaker.apply_to(seen, PermitTaken("me")).refused is Refusal.NOT_OPEN
@@ -323,15 +333,6 @@ class TestChanging:
             assert stored.state is changed.state
             assert rounded(stored) == rounded(changed)
         assert table.read().is_closed
-
-    def test_an_outage_with_five_probes_costs_few_writes(self, table: Table) -> None:
-        table.apply(Tripped())
-        for verdict in (*[CanaryVerdict.FAILURE] * 3, CanaryVerdict.SUCCESS, CanaryVerdict.SUCCESS):
-            table.clock.now += POLICY.cooldown_cap
-            permit = table.apply(PermitTaken("me"))
-            table.apply(CanaryAnswered(permit.generation, "me", verdict))
-        assert table.read().is_closed
-        assert table.client.writes == 11
 
     def test_what_is_refused_is_not_written(self, table: Table) -> None:
         table.apply(Tripped())
@@ -664,21 +665,22 @@ class TestOutcomes:
         assert (circuit.openings, circuit.trips) == (2, 1)
         assert (circuit.total_calls, circuit.counted_since) == (4, before.counted_since)
 
-    @pytest.mark.parametrize("name", [*TOTALS, "openings", "counted_since"])
-    @pytest.mark.parametrize("value", [{"S": "many"}, {"N": "-1"}, {"BOOL": True}, {"M": {}}])
     def test_totals_that_an_enemy_wrote_hold_the_letters_as_any_other_number(
-        self, table: Table, name: str, value: Any
+        self, table: Table
     ) -> None:
         """DynamoDB refuses to add to them, so the breaker could no longer see failures."""
-        table.type_in(state={"S": "CLOSED"}, **{name: value})
-        assert table.read().unreadable
-        table.apply(hold(State.CLOSED))
-        assert not table.read().unreadable
-
-    @pytest.mark.parametrize("name", TOTALS)
-    def test_a_total_too_large_to_be_added_to_is_one_of_them(self, table: Table, name: str) -> None:
-        table.type_in(state={"S": "CLOSED"}, **{name: {"N": "1e125"}})
-        assert table.read().unreadable
+        odd: list[Any] = [{"S": "many"}, {"N": "-1"}, {"BOOL": True}, {"M": {}}]
+        hostile = [
+            *((name, value) for name in (*TOTALS, "openings", "counted_since") for value in odd),
+            # Too large to be added to.
+            *((name, {"N": "1e125"}) for name in TOTALS),
+        ]
+        for name, value in hostile:
+            key = f"{name} {value}"
+            table.type_in(key, **CLOSED, **{name: value})
+            assert table.read(key).unreadable, key
+            table.apply(hold(State.CLOSED), key)
+            assert not table.read(key).unreadable, key
 
     def test_with_failures_a_row_stays_within_five_write_units(self, table: Table) -> None:
         outcomes = [table.new_outcomes() for _ in range(3)]
@@ -708,14 +710,6 @@ class TestOutcomes:
         assert circuit.is_closed
         assert circuit.streak == 540
         assert circuit.streak_tenants == {7}
-
-    def test_an_outage_of_all_tenants_opens_it(self, table: Table) -> None:
-        outcomes = [table.new_outcomes() for _ in range(3)]
-        for at in range(30):
-            table.clock.now += 0.3
-            bad = OutcomeCounts(bad=1, bad_tenants=frozenset({100 + at % 20}))
-            outcomes[at % 3].report("orders", bad)
-        assert table.read().state is State.OPEN
 
     def test_the_tenants_of_a_streak_end_with_it(self, table: Table) -> None:
         table.new_outcomes().report("orders", OutcomeCounts(bad=2, bad_tenants=frozenset({1, 2})))
@@ -753,13 +747,6 @@ class TestOutcomes:
     def test_slow_calls_trip_it(self, table: Table) -> None:
         slow = OutcomeCounts(good=20, slow=20, good_at=table.clock.now)
         table.new_outcomes().report("orders", slow)
-        assert table.read().state is State.OPEN
-
-    def test_the_rate_of_a_window_trips_it(self, table: Table) -> None:
-        outcomes = table.new_outcomes()
-        for _ in range(10):
-            table.clock.now += 2
-            outcomes.report("orders", OutcomeCounts(1, 1))
         assert table.read().state is State.OPEN
 
     def test_a_throttled_write_is_dropped_and_counted(self, table: Table) -> None:
@@ -901,12 +888,6 @@ class TestPace:
         outcomes.take(circuit, OutcomeCounts(good=1), Wish(places=1))
         assert sum(bucket.good for bucket in table.read().buckets) == 4
 
-    def test_a_second_later_there_is_more(self, table: Table) -> None:
-        circuit = self.paced(table)
-        assert self.take(table, circuit, 10) == 4
-        table.clock.now += 0.5
-        assert self.take(table, circuit, 10) == 2
-
     def test_an_answer_that_is_lost_wastes_and_never_grants_more(self, table: Table) -> None:
         circuit = self.paced(table)
         table.client.spoilt["update_item"] = [tried_twice]
@@ -978,7 +959,7 @@ class TestPace:
         assert answer[1].calls == 0
         assert sum(bucket.good for bucket in table.read().buckets) == 1
 
-    @pytest.mark.parametrize(
+    @each_row(
         "field",
         [
             {"limit": {"N": "0"}},
@@ -993,19 +974,14 @@ class TestPace:
             {"utat": {"BOOL": True}},
             {"because": {"N": "1"}},
         ],
-        ids=repr,
     )
     def test_a_malformed_pace_limits_nothing_and_is_named(self, table: Table, field: Any) -> None:
         circuit = self.paced(table)
         assert circuit.pace is not None
         item = table.item()
         pace = {"M": {**item.pop("pace")["M"], **field}}
-        table.client._real.put_item(TableName=CIRCUITS, Item={**item, "pace": pace})
-        named: list[str] = []
-        client: Any = table.client
-        [read] = (
-            DynamoDBCircuits(client, CIRCUITS, "orders", named.append).read(["orders"]).values()
-        )
+        table.put({**item, "pace": pace})
+        read, named = table.read_with_names()
         assert (read.state, read.pace, read.unreadable) == (State.CLOSED, None, False)
         assert len(named) == 1
         # The next outage's end begins another.
@@ -1015,9 +991,7 @@ class TestPace:
 
     def test_a_pace_that_is_no_map_limits_nothing(self, table: Table) -> None:
         self.paced(table)
-        table.client._real.put_item(
-            TableName=CIRCUITS, Item={**table.item(), "pace": {"S": "slow"}}
-        )
+        table.put({**table.item(), "pace": {"S": "slow"}})
         assert table.read().pace is None
         table.new_outcomes().report("orders", OutcomeCounts(throttled=2), table.read())
         assert table.read().is_closed
@@ -1025,7 +999,7 @@ class TestPace:
     def test_counts_that_are_malformed_are_no_signs(self, table: Table) -> None:
         self.paced(table)
         odd = {"ok_x": {"N": "1"}, "failed_7": {"S": "many"}, "throttled_8": {"N": "-4"}}
-        table.client._real.put_item(TableName=CIRCUITS, Item={**table.item(), **odd})
+        table.put({**table.item(), **odd})
         assert {calls.total for calls in table.read().calls} <= {0}
 
     def test_old_counts_of_calls_are_deleted(self, table: Table) -> None:
@@ -1156,7 +1130,7 @@ class TestKinds:
         circuit = self.sicken(table)
         item = table.item()
         del item["sick"]
-        table.client._real.put_item(TableName=CIRCUITS, Item=item)
+        table.put(item)
         table.client.spoilt["update_item"] = [lambda act: act(), throttled]
         self.report(table, "b", is_good=True)
         assert table.read().sick is None
@@ -1207,7 +1181,7 @@ class TestKinds:
         self.report(table, "b", is_good=False)
         assert {count.number for count in table.read().kinds} == {number_of(NOW + 601)}
 
-    @pytest.mark.parametrize(
+    @each_row(
         "sick",
         [
             {"S": "all"},
@@ -1238,15 +1212,10 @@ class TestKinds:
                 }
             },
         ],
-        ids=lambda value: repr(value)[:60],
     )
     def test_malformed_kinds_slow_nothing_and_are_named(self, table: Table, sick: Any) -> None:
-        table.type_in(state={"S": "CLOSED"}, sick=sick)
-        named: list[str] = []
-        client: Any = table.client
-        [read] = (
-            DynamoDBCircuits(client, CIRCUITS, "orders", named.append).read(["orders"]).values()
-        )
+        table.type_in(**CLOSED, sick=sick)
+        read, named = table.read_with_names()
         assert (read.state, read.sick, read.unreadable) == (State.CLOSED, None, False)
         assert len(named) == 1
         # The breaker works as before, and no try is owed to the row.
@@ -1260,7 +1229,7 @@ class TestKinds:
     def test_counts_that_are_malformed_find_nothing_and_leave(self, table: Table) -> None:
         now = number_of(NOW)
         table.type_in(
-            state={"S": "CLOSED"},
+            **CLOSED,
             **{
                 f"x_{now}_{ILL}": {"S": "many"},
                 f"y_{now}_{WELL}": {"N": "-4"},
@@ -1282,7 +1251,7 @@ class TestKinds:
     def test_a_thousand_kinds_in_a_row_stop_nothing(self, table: Table) -> None:
         now = number_of(NOW)
         counts = {f"x_{now}_{kind_of('size', str(at))}": {"N": "99"} for at in range(1_000)}
-        table.type_in(state={"S": "CLOSED"}, **{f"x_{now}_": {"N": "1e40"}}, **counts)
+        table.type_in(**CLOSED, **{f"x_{now}_": {"N": "1e40"}}, **counts)
         self.report(table, *"abcdefghijklmn", is_good=False)
         assert table.metrics["OutcomesDropped"] == 0
         assert not table.read().is_closed

@@ -16,6 +16,7 @@ from deadletter.aws.wiring.world import World
 from deadletter.rules.checker import CheckedBatch
 from deadletter.settings.resources import Resources
 from tests.aws.backends import Aws
+from tests.tables import create_keyed_table
 
 PREFIX = "deadletter/webhooks/"
 KEYS = {"tenant": "acme", "endpoint": "default"}
@@ -37,17 +38,7 @@ def record(old: Any, new: Any, sequence: str = "7") -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _table(aws: Aws) -> None:
-    aws.dynamodb.create_table(
-        TableName="audit",
-        KeySchema=[
-            {"AttributeName": "pk", "KeyType": "HASH"},
-            {"AttributeName": "sk", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    create_keyed_table(aws.dynamodb, "audit", ("pk", "sk"))
 
 
 def history(client: Any) -> DynamoDBEndpointHistory:

@@ -28,6 +28,8 @@ from deadletter.webhook.endpoint import (
 )
 from deadletter.webhook.signing import read_secret
 from tests.aws.backends import Aws
+from tests.each_row import each_row
+from tests.tables import create_keyed_table
 
 TABLE = "endpoints"
 URL = "https://hooks.example.com"
@@ -39,17 +41,7 @@ class Registry:
     def __init__(self, aws: Aws) -> None:
         self.dynamodb = aws.dynamodb
         self.clock = Clock()
-        self.dynamodb.create_table(
-            TableName=TABLE,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[
-                {"AttributeName": name, "AttributeType": "S"} for name in ("tenant", "endpoint")
-            ],
-            KeySchema=[
-                {"AttributeName": "tenant", "KeyType": "HASH"},
-                {"AttributeName": "endpoint", "KeyType": "RANGE"},
-            ],
-        )
+        create_keyed_table(self.dynamodb, TABLE, ("tenant", "endpoint"))
         self.first, self.second = (
             DynamoDBEndpoints(self.dynamodb, TABLE, self.clock) for _ in range(2)
         )
@@ -79,7 +71,7 @@ class TestRegistry:
         assert registry.first.find("acme", "other") is None
         assert registry.first.find("other", "default") is None
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("tenant", "endpoint"),
         [("", "default"), ("acme", ""), ("a" * 2049, "default"), ("acme", "ž" * 600)],
     )

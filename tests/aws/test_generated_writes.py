@@ -48,7 +48,7 @@ MAP = "m"
 
 
 def scalar(random: Random) -> Any:
-    return random.choice([0, 1, 2, -1, Decimal("1.5"), "", "x", "xy", "y", b"x"])
+    return random.choice([0, 1, 2, 10, -1, Decimal("1.5"), "", "x", "xy", "y", b"x"])
 
 
 def value(random: Random) -> Any:
@@ -90,7 +90,8 @@ def some_condition(random: Random, before: dict[str, Any], depth: int = 2) -> Co
     if known is None or is_text or is_count:
         low, high = random.choice(["", "x"]), random.choice(["xy", "y"])
         least: Any = random.choice([0, 1]) if is_count else low
-        most: Any = random.choice([1, Decimal("1.5")]) if is_count else high
+        # The text 10 is less than the text 2.
+        most: Any = random.choice([2, Decimal("1.5")]) if is_count else high
         conditions += [below(path, most), at_most(path, most), above(path, least)]
         conditions += [at_least(path, least), between(path, least, most)]
     if known is None or is_text:
@@ -99,10 +100,13 @@ def some_condition(random: Random, before: dict[str, Any], depth: int = 2) -> Co
 
 
 def change(random: Random, key: str, before: dict[str, Any]) -> Change:
-    names = random.sample(NAMES, 3)
+    names = random.sample(NAMES, 4)
     sets: dict[str, Any] = {names[0]: value(random)}
     if random.random() < 0.4:
         sets[names[0]] = OrElse(random.choice(NAMES), value(random))
+    if random.random() < 0.3:
+        # As it was before the change, which sets it too.
+        sets[names[3]] = OrElse(names[0], value(random))
     adds = {names[1]: random.choice([1, -2, Decimal("0.5"), {"x", "q"}, {7}])}
     when = some_condition(random, before) if random.random() < 0.9 else None
     return Change(

@@ -34,6 +34,7 @@ from deadletter.testing.fakes import MemoryDynamoDB, client_error
 from deadletter.testing.fakes.attribute_values import size_of_item
 from deadletter.testing.fakes.dynamodb_table import write_units
 from tests.aws.backends import Aws
+from tests.aws.failing import Failing
 from tests.tables import LETTERS, create_letters_table
 
 ONE = Failure(
@@ -134,24 +135,11 @@ def test_a_transaction_that_is_cancelled_is_a_conflict_and_nothing_else_is() -> 
         ("TransactionCanceledException", RecordsConflict),
         ("InternalServerError", RecordsUnavailable),
     ):
-        client: Any = Refusing(code)
+        client: Any = Failing(client_error("TransactWriteItems", code, "no", status=400))
         ledger = DynamoDBLedger(client, LETTERS, "orders", Clock(), 100)
         with pytest.raises(RecordsUnavailable) as error:
             ledger.store_stamps({"a": Stamp("a", 1, 5), "b": Stamp("b", 1, 5)})
         assert type(error.value) is raised
-
-
-class Refusing:
-    """A DynamoDB that refuses every call."""
-
-    def __init__(self, code: str) -> None:
-        self._code = code
-
-    def __getattr__(self, name: str) -> Any:
-        def refuse(**_: Any) -> Any:
-            raise client_error("TransactWriteItems", self._code, "no", status=400)
-
-        return refuse
 
 
 def test_a_row_stays_as_long_after_its_last_failure(aws: Aws, ledger: DynamoDBLedger) -> None:
@@ -223,19 +211,6 @@ def test_a_kept_stamp_is_found_by_the_id_of_the_copy(aws: Aws, ledger: DynamoDBL
         ledger.stored_stamp("copy")
 
 
-class Down:
-    """A DynamoDB that answers nothing."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def __getattr__(self, name: str) -> Any:
-        def call(**_: Any) -> Any:
-            raise self._error
-
-        return call
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -245,18 +220,17 @@ class Down:
     ids=lambda error: type(error).__name__,
 )
 def test_a_ledger_that_does_not_answer_says_so(error: Exception) -> None:
-    client: Any = Down(error)
+    client: Any = Failing(error)
     ledger = DynamoDBLedger(client, LETTERS, "orders", lambda: 0.0, KEEP)
-    with pytest.raises(RecordsUnavailable):
-        ledger.failed("a", ONE)
-    with pytest.raises(RecordsUnavailable):
-        ledger.recovered("a", 1, 5.0)
-    with pytest.raises(RecordsUnavailable):
-        ledger.parked("a", 1, 5.0, "PERMANENT")
-    with pytest.raises(RecordsUnavailable):
-        ledger.note_parked("a", 5.0, "PERMANENT", "")
-    with pytest.raises(RecordsUnavailable):
-        ledger.leave_index("a")
+    for write in (
+        lambda: ledger.failed("a", ONE),
+        lambda: ledger.recovered("a", 1, 5.0),
+        lambda: ledger.parked("a", 1, 5.0, "PERMANENT"),
+        lambda: ledger.note_parked("a", 5.0, "PERMANENT", ""),
+        lambda: ledger.leave_index("a"),
+    ):
+        with pytest.raises(RecordsUnavailable):
+            write()
     with pytest.raises(LedgerUnavailable):
         ledger.stored_stamp("a")
 

@@ -9,7 +9,7 @@ import ssl
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -146,21 +146,33 @@ def all_by_boto3() -> Any:
 
 
 def of_a_team() -> Any:
-    return with_deadline(boto3.client("sqs", config=LIMITS.config()))
+    return with_deadline(_theirs().client("sqs", config=LIMITS.config()))
+
+
+@cache
+def _theirs() -> boto3.Session:
+    return boto3.Session()
 
 
 CLIENTS = [thin, all_by_boto3, of_a_team]
 
 
+@pytest.fixture(scope="module")
+def _session() -> Iterator[None]:
+    """One for all tests: to make it takes longer than they do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        made.session.cache_clear()
+        yield
+        made.session.cache_clear()
+
+
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    made.session.cache_clear()
+def account(_session: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     made.ca_bundle.cache_clear()
     yield monkeypatch
-    made.session.cache_clear()
     made.ca_bundle.cache_clear()
 
 

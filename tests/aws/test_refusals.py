@@ -18,15 +18,16 @@ from deadletter.aws.consumer_function import LambdaConsumer, LambdaDelivery
 from deadletter.aws.errors import refusal
 from deadletter.aws.event_source import LambdaMappings
 from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.functions import LambdaRouter, LambdaRunStarter
+from deadletter.aws.functions import LambdaRouter, LambdaRunStarter, start_rescue
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.lease import DynamoDBLease
+from deadletter.aws.lease import DynamoDBLease, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.metrics import CloudWatchHeartbeats
+from deadletter.aws.metrics import CloudWatchHeartbeats, oldest_message
 from deadletter.aws.objects import S3RunObjects
 from deadletter.aws.queue import SqsQueue, queue_state
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.circuit.state import CircuitPolicy, CircuitsUnavailable
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable
@@ -37,17 +38,22 @@ from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.outage.executions import ExecutionsUnavailable
 from deadletter.outage.mapping import MappingUnavailable
+from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.journal import Intent, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.redriver_setup import RunNotStarted
+from deadletter.redrive.report import Report
+from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
 from deadletter.replay.carriers import DirectAnswer
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.routing.router import RouterUnavailable
 from deadletter.rules.rulebook import RulesUnavailable
 from deadletter.testing.clock import Clock
-from deadletter.testing.fakes import client_error
 from deadletter.watch.first_heartbeat import HeartbeatRefused
+from deadletter.watch.row import WatchRow
+from deadletter.watch.watch import RescueUnavailable
+from tests.aws.failing import Denied
 from tests.each_row import each_row
 
 URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/orders-dlq"
@@ -56,18 +62,6 @@ LETTER = Letter("id", "{}")
 RECEIVED = ReceivedLetter(LETTER, "handle", 100.0)
 LEDGER_UPDATE = "dynamodb:UpdateItem on letters"
 ENTRY = WaitingRoomEntry("id", json.dumps(["orders#letter#id", "letter", None]), "due", 0, 5.0)
-
-
-class Denied:
-    """A client whose role may do nothing; the service's own text quotes what it was given."""
-
-    def __getattr__(self, name: str) -> Any:
-        operation = "".join(word.capitalize() for word in name.split("_"))
-
-        def refuse(**options: Any) -> Any:
-            raise client_error(operation, "AccessDeniedException", f"no: {options}", status=403)
-
-        return refuse
 
 
 denied: Any = Denied()
@@ -115,6 +109,10 @@ def lease() -> DynamoDBLease:
     return DynamoDBLease(denied, "letters", "orders", "dlq", 1.0)
 
 
+def watch_store() -> DynamoDBWatchStore:
+    return DynamoDBWatchStore(denied, "letters", "orders")
+
+
 REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: queue().traits, QueueUnavailable, "sqs:GetQueueAttributes on orders-dlq"),
     (lambda: queue().depth(), QueueUnavailable, "sqs:GetQueueAttributes on orders-dlq"),
@@ -125,6 +123,38 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: journal().erase(INTENT), JournalUnavailable, "dynamodb:DeleteItem on letters"),
     (lambda: lease().acquire("a", 1, 2), LeaseUnavailable, "dynamodb:UpdateItem on letters"),
     (lambda: lease().read(), LeaseUnavailable, "dynamodb:BatchGetItem on letters"),
+    (
+        lambda: lease().give_back("a", RunPaid(rate_of(1.0), 0), Report("orders", "dlq", ""), 1),
+        LeaseUnavailable,
+        "dynamodb:UpdateItem on letters",
+    ),
+    (
+        lambda: lease().record(SourceMemory(looks=1)),
+        LeaseUnavailable,
+        "dynamodb:UpdateItem on letters",
+    ),
+    (
+        lambda: read_memories(denied, "letters", "orders"),
+        LeaseUnavailable,
+        "dynamodb:Query on letters",
+    ),
+    (lambda: watch_store().read(), LeaseUnavailable, "dynamodb:Query on letters"),
+    (
+        lambda: watch_store().write(WatchRow(first_at=1.0, ran_at=1.0)),
+        LeaseUnavailable,
+        "dynamodb:UpdateItem on letters",
+    ),
+    (lambda: queue_state(denied, URL), QueueUnavailable, "sqs:GetQueueAttributes on orders-dlq"),
+    (
+        lambda: oldest_message(denied, "main", 1.0),
+        QueueUnavailable,
+        "cloudwatch:GetMetricData on main",
+    ),
+    (
+        lambda: start_rescue(denied, "redrive", "dlq"),
+        RescueUnavailable,
+        "lambda:InvokeFunction on redrive",
+    ),
     (lambda: room().lanes(), RoomUnavailable, "dynamodb:Query on letters"),
     (lambda: room().count("due"), RoomUnavailable, "dynamodb:Query on letters"),
     (lambda: room().look("parked", 5), RoomUnavailable, "dynamodb:Query on letters"),

@@ -26,6 +26,7 @@ from deadletter.replay.run import (
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import Aws
+from tests.aws.failing import Failing
 from tests.tables import LETTERS, create_letters_table
 
 NOW = 1_800_000_000.0
@@ -241,19 +242,6 @@ def test_a_malformed_item_is_no_run(runs: DynamoDBReplayRuns, dynamodb: Any) -> 
         runs.read(RUN.id)
 
 
-class Silent:
-    """A client whose calls end without an answer, or are refused."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def __getattr__(self, name: str) -> Any:
-        def refuse(**_options: Any) -> Any:
-            raise self._error
-
-        return refuse
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -262,7 +250,7 @@ class Silent:
     ],
 )
 def test_a_store_that_does_not_answer_is_unavailable(error: Exception) -> None:
-    runs = runs_in(Silent(error))
+    runs = runs_in(Failing(error))
     for call in (
         lambda: runs.read(RUN.id),
         runs.all,

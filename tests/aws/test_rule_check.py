@@ -34,6 +34,8 @@ from deadletter.rules.checker import (
 )
 from deadletter.testing.clock import Clock
 from tests.aws.backends import REGION, Aws
+from tests.each_row import each_row
+from tests.tables import create_keyed_table
 
 RULE = {"pipeline": "orders", "rule_id": "r", "tenantId": "a", "action": "HOLD"}
 KEY: Any = stored({"pipeline": "orders", "rule_id": "r"})
@@ -45,18 +47,8 @@ def _tables(request: pytest.FixtureRequest) -> None:
     if "aws" not in request.fixturenames:
         return
     aws: Aws = request.getfixturevalue("aws")
-    for name, partition, sort in (("rules", "pipeline", "rule_id"), ("audit", "pk", "sk")):
-        aws.dynamodb.create_table(
-            TableName=name,
-            KeySchema=[
-                {"AttributeName": partition, "KeyType": "HASH"},
-                {"AttributeName": sort, "KeyType": "RANGE"},
-            ],
-            AttributeDefinitions=[
-                {"AttributeName": key, "AttributeType": "S"} for key in (partition, sort)
-            ],
-            BillingMode="PAY_PER_REQUEST",
-        )
+    create_keyed_table(aws.dynamodb, "rules", ("pipeline", "rule_id"))
+    create_keyed_table(aws.dynamodb, "audit", ("pk", "sk"))
 
 
 def put(aws: Aws, **columns: Any) -> dict[str, Any]:
@@ -100,7 +92,7 @@ def test_a_verdict_is_written_beside_what_was_typed(aws: Aws) -> None:
     assert read(aws) == {**odd, "status": "VALID", "checked_at": "now"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "edited",
     [{"action": "QUARANTINE"}, {"tenantId": None}, {"tenantId": Decimal(1)}, {"queue": "x"}],
 )

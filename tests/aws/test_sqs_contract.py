@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.aws.backends import Aws
-from tests.aws.rows import differs, refusal, row
+from tests.aws.rows import cases, differs, refusal, row
 from tests.aws.sqs_steps import (
     Scene,
     Step,
@@ -116,54 +116,52 @@ SENDING = [
     row("a queue may allow less than a mebibyte",
         [queue(MaximumMessageSize="1024"), send("x" * 1024),
          refused_send(INVALID, MessageBody="x" * 1025)]),
+    row("a body is refused that is empty or has a character outside the XML set",
+        [refused_send("MissingParameter", MessageBody=""),
+         *(refused_send(CONTENTS, MessageBody=body) for body in ("a\x00b", "a\ufffe")), receive()],
+        but="sqs-body"),
+    row("a group is refused that has a space or 129 characters",
+        [*(refused_send(INVALID, MessageGroupId=name) for name in ("a b", "x" * 129)), receive()],
+        but="sqs-group-id"),
     *(row(f"a standard queue refuses {what}", [refused_send(code, **given), receive()], but=but)
       for what, given, code, but in [
-        ("an empty body", {"MessageBody": ""}, "MissingParameter", "sqs-body"),
-        ("a control character", {"MessageBody": "a\x00b"}, CONTENTS, "sqs-body"),
-        ("a noncharacter", {"MessageBody": "a\ufffe"}, CONTENTS, "sqs-body"),
         ("a delay of 901 s", {"DelaySeconds": 901}, INVALID, "sqs-long-delay"),
         ("a delay of -1 s", {"DelaySeconds": -1}, INVALID, "sqs-negative-delay"),
         ("a deduplication id", {"MessageDeduplicationId": "x"}, INVALID,
          "sqs-deduplication-id-on-standard"),
-        ("a group with a space", {"MessageGroupId": "a b"}, INVALID, "sqs-group-id"),
-        ("a group of 129 characters", {"MessageGroupId": "x" * 129}, INVALID, "sqs-group-id"),
         ("a trace header of a wrong type",
          {"MessageSystemAttributes": {"AWSTraceHeader": text("1", "Number")}}, INVALID,
          "sqs-trace-header"),
     ]),
     *(row(f"an attribute is refused: {what}",
-          [refused_send(INVALID, MessageAttributes=attributes)], but=f"sqs-{but}")
-      for what, attributes, but in [
-        ("eleven of them", {str(n): text() for n in range(11)}, "ten-attributes"),
-        ("an empty string", {"a": text("")}, "attribute-value"),
-        ("empty bytes", {"a": {"BinaryValue": b"", "DataType": "Binary"}}, "attribute-value"),
-        ("no type", {"a": text("x", "")}, "attribute-type"),
-        ("an unknown type", {"a": text("x", "Text")}, "attribute-type"),
-        ("a type that only begins like one", {"a": text("x", "Strings")}, "attribute-type"),
-        ("a number that is a text", {"a": text("x", "Number")}, "attribute-value"),
-        ("bytes as a string", {"a": text("x", "Binary")}, "attribute-value"),
-        ("a value with a control character", {"a": text("a\x01")}, "attribute-value"),
-        ("an empty name", {"": text()}, "attribute-alphabet"),
-        ("a name with a space", {"a b": text()}, "attribute-alphabet"),
-        ("a name that begins with a period", {".a": text()}, "attribute-name"),
-        ("a name that ends with a period", {"a.": text()}, "attribute-name"),
-        ("a name with two periods in a row", {"a..b": text()}, "attribute-name"),
-        ("a reserved name", {"AWS.a": text()}, "attribute-name"),
-        ("a reserved name in lower case", {"amazon.a": text()}, "attribute-name"),
-        ("a name of 257 characters", {"x" * 257: text()}, "attribute-name"),
-    ]),
+          [refused_send(INVALID, MessageAttributes=attributes) for attributes in wrong],
+          but=f"sqs-{but}")
+      for what, wrong, but in cases([
+        ("eleven of them", [{str(n): text() for n in range(11)}], "ten-attributes"),
+        ("a value that is empty or not of its type",
+         [{"a": text("")}, {"a": {"BinaryValue": b"", "DataType": "Binary"}},
+          {"a": text("x", "Number")}, {"a": text("x", "Binary")}, {"a": text("a\x01")}],
+         "attribute-value"),
+        ("no type, or one that is unknown or only begins like one",
+         [{"a": text("x", kind)} for kind in ("", "Text", "Strings")], "attribute-type"),
+        ("an empty name, or a name with a space", [{"": text()}, {"a b": text()}],
+         "attribute-alphabet"),
+        ("a name with a wrong period, a reserved beginning or 257 characters",
+         [{name: text()} for name in (".a", "a.", "a..b", "AWS.a", "amazon.a", "x" * 257)],
+         "attribute-name"),
+    ])),
 ]
 
 BATCHES = [
-    *(row(f"a batch is refused: {what}",
-          [refused(code, "send_message_batch", Entries=entries), receive()])
-      for what, entries, code in [
-        ("empty", [], EMPTY),
-        ("eleven entries", [entry(str(n)) for n in range(11)], TOO_MANY),
-        ("an id twice", [entry("1"), entry("1")], NOT_DISTINCT),
-        ("an id with a space", [entry("a b")], BAD_ID),
-        ("an id of 81 characters", [entry("x" * 81)], BAD_ID),
-    ]),
+    row("a batch is refused that has no entries, more than ten, or wrong ids",
+        [*(refused(code, "send_message_batch", Entries=[entry(name) for name in ids])
+           for ids, code in [
+            ([], EMPTY),
+            ([str(n) for n in range(11)], TOO_MANY),
+            (["1", "1"], NOT_DISTINCT),
+            (["a b"], BAD_ID),
+            (["x" * 81], BAD_ID),
+           ]), receive()]),
     row("a batch may hold a mebibyte in total",
         [batch("send_message_batch", entry("1", HALF), entry("2", HALF), failed=[])]),
     row("a batch of more than a mebibyte is refused as a whole",
@@ -238,16 +236,16 @@ def test_message_attributes_can_be_asked_for_by_name_or_prefix(
 
 RECEIVING = [
     # A backend that accepts 21 s of waiting finds a message at once.
-    *(row(f"a receive is refused: {what}", [send(), refused(code, "receive_message", **given)],
-          but=but)
-      for what, given, code, but in [
-        ("eleven messages", {"MaxNumberOfMessages": 11}, INVALID, ""),
-        ("no messages", {"MaxNumberOfMessages": 0}, INVALID, ""),
-        ("21 s of waiting", {"WaitTimeSeconds": 21}, INVALID, "sqs-longest-times"),
-        ("hiding for more than 12 h", {"VisibilityTimeout": 43_201}, INVALID, "sqs-longest-times"),
-        ("an unknown attribute", {"MessageSystemAttributeNames": ["Colour"]},
+    *(row(f"a receive is refused: {what}",
+          [send(), *(refused(code, "receive_message", **given) for given in wrong)], but=but)
+      for what, wrong, code, but in cases([
+        ("of no message, and of eleven", [{"MaxNumberOfMessages": n} for n in (0, 11)], INVALID,
+         ""),
+        ("21 s of waiting, and hiding for more than 12 h",
+         [{"WaitTimeSeconds": 21}, {"VisibilityTimeout": 43_201}], INVALID, "sqs-longest-times"),
+        ("an unknown attribute", [{"MessageSystemAttributeNames": ["Colour"]}],
          "InvalidAttributeName", "sqs-unknown-system-attribute"),
-    ]),
+    ])),
     row("a received message is hidden for the time asked for",
         [send(), receive("body", VisibilityTimeout=100), depth(0, 1, 0), wait(99), receive(),
          wait(1), receive("body"), carries(ApproximateReceiveCount="2")]),
@@ -292,12 +290,12 @@ DELETING = [
                {"Id": "bad", "ReceiptHandle": "garbage"}, failed=[("bad", HANDLE)]), depth(0)]),
     *(row(f"a batch of deletes is refused: {what}",
           [refused(code, "delete_message_batch",
-                   Entries=[{"Id": entry_id, "ReceiptHandle": "x"} for entry_id in ids])], but=but)
-      for what, ids, code, but in [
-        ("empty", [], EMPTY, ""),
-        ("eleven deletes", [str(n) for n in range(11)], TOO_MANY, "sqs-delete-batch"),
-        ("an id twice", ["1", "1"], NOT_DISTINCT, ""),
-        ("an empty id", [""], BAD_ID, "sqs-delete-batch"),
+                   Entries=[{"Id": entry_id, "ReceiptHandle": "x"} for entry_id in ids])
+           for ids, code in wrong], but=but)
+      for what, wrong, but in [
+        ("no delete, and an id twice", [([], EMPTY), (["1", "1"], NOT_DISTINCT)], ""),
+        ("eleven deletes, and an empty id",
+         [([str(n) for n in range(11)], TOO_MANY), ([""], BAD_ID)], "sqs-delete-batch"),
     ]),
 ]
 
@@ -348,6 +346,23 @@ def stays_who_it_was(scene: Scene) -> bool:
     }
 
 
+def redrive(target: str | None, count: int | None) -> Step:
+    """Set a redrive policy whose target is a queue of the scene, or else a text."""
+
+    def step(scene: Scene) -> None:
+        policy: dict[str, Any] = {}
+        if target is not None:
+            known = target in scene.urls
+            policy["deadLetterTargetArn"] = scene.aws.arn(scene.urls[target]) if known else target
+        if count is not None:
+            policy["maxReceiveCount"] = count
+        scene.aws.sqs.set_queue_attributes(
+            QueueUrl=scene.url, Attributes={"RedrivePolicy": json.dumps(policy)}
+        )
+
+    return step
+
+
 def test_a_moved_message_keeps_the_time_of_its_send(aws: Aws) -> None:
     scene, sent_at = Scene(aws), aws.clock.now
     for step in (dead_letters(), send(), fail(3), at("dead"), receive("body")):
@@ -380,32 +395,16 @@ DEAD_LETTERS = [
          holds(lambda scene: scene.aws.sqs.list_dead_letter_source_queues(
              QueueUrl=scene.url)["queueUrls"] == [scene.urls["main"]])]),
     *(row(f"a redrive policy is refused: {what}",
-          [queue("dlq"), queue("dlq.fifo"), queue(), refused_step(INVALID, policy)], but=but)
-      for what, policy, but in [
-        ("no ARN", lambda scene: redrive(scene, "nowhere", 1),
+          [queue("dlq"), queue("dlq.fifo"), queue(),
+           *(refused_step(INVALID, redrive(*policy)) for policy in policies)], but=but)
+      for what, policies, but in cases([
+        ("a target that is no ARN, and a count beyond 1 to 1000",
+         [("nowhere", 1), ("dlq", 0), ("dlq", 1001)],
          "sqs-redrive-policy sqs-redrive-policy-code"),
-        ("no target", lambda scene: redrive(scene, None, 1), "sqs-redrive-policy-code"),
-        ("no count", lambda scene: redrive(scene, "dlq", None), "sqs-redrive-policy-code"),
-        ("a count of 0", lambda scene: redrive(scene, "dlq", 0),
-         "sqs-redrive-policy sqs-redrive-policy-code"),
-        ("a count of 1001", lambda scene: redrive(scene, "dlq", 1001),
-         "sqs-redrive-policy sqs-redrive-policy-code"),
-        ("a wrong type", lambda scene: redrive(scene, "dlq.fifo", 1), "sqs-redrive-type"),
-    ]),
+        ("no target, and no count", [(None, 1), ("dlq", None)], "sqs-redrive-policy-code"),
+        ("a wrong type", [("dlq.fifo", 1)], "sqs-redrive-type"),
+    ])),
 ]
-
-
-def redrive(scene: Scene, target: str | None, count: int | None) -> None:
-    """Set a redrive policy whose target is a queue of the scene, or else a text."""
-    policy: dict[str, Any] = {}
-    if target is not None:
-        known = target in scene.urls
-        policy["deadLetterTargetArn"] = scene.aws.arn(scene.urls[target]) if known else target
-    if count is not None:
-        policy["maxReceiveCount"] = count
-    scene.aws.sqs.set_queue_attributes(
-        QueueUrl=scene.url, Attributes={"RedrivePolicy": json.dumps(policy)}
-    )
 
 
 # FIFO.
@@ -452,16 +451,11 @@ FIFO = [
         [queue("orders.fifo", ContentBasedDeduplication="true"),
          *(send(body, MessageGroupId="g") for body in ("same", "same", "other")),
          receive("same", "other")]),
-    *(row(f"a FIFO queue refuses {what}", [FIFO_QUEUE, refused_send(code, **given)])
-      for what, given, code in [
-        ("a message without a group", {"MessageDeduplicationId": "1"}, "MissingParameter"),
-        ("a message without a deduplication id", {"MessageGroupId": "g"}, INVALID),
-        ("a delay of a message's own",
-         {"MessageGroupId": "g", "MessageDeduplicationId": "1", "DelaySeconds": 1}, INVALID),
-    ]),
-    row("a delay of zero is allowed on a FIFO queue",
-        [FIFO_QUEUE, send(MessageGroupId="g", MessageDeduplicationId="1", DelaySeconds=0),
-         receive("body")]),
+    row("a FIFO queue refuses a message without its ids, or with a delay other than zero",
+        [FIFO_QUEUE, refused_send("MissingParameter", MessageDeduplicationId="1"),
+         refused_send(INVALID, MessageGroupId="g"),
+         refused_send(INVALID, MessageGroupId="g", MessageDeduplicationId="1", DelaySeconds=1),
+         send(MessageGroupId="g", MessageDeduplicationId="1", DelaySeconds=0), receive("body")]),
     row("a FIFO batch without a group is refused as a whole",
         [FIFO_QUEUE,
          refused(INVALID, "send_message_batch",
@@ -536,26 +530,23 @@ QUEUES = [
     row("a queue can be found by name",
         [holds(lambda scene: scene.url
                == scene.aws.sqs.get_queue_url(QueueName="orders")["QueueUrl"])]),
-    *(row(f"a queue name is refused: {what}", [refused(INVALID, "create_queue", QueueName=name)],
-          but="sqs-queue-name")
-      for what, name in [
-        ("a space", "a b"), ("81 characters", "x" * 81), ("a period", "orders.txt"),
-    ]),
+    row("a queue name is refused: a space, a period, 81 characters",
+        [refused(INVALID, "create_queue", QueueName=name)
+         for name in ("a b", "orders.txt", "x" * 81)], but="sqs-queue-name"),
     row("only a FIFO queue is called .fifo",
         [refused(INVALID, "create_queue", QueueName="a.fifo"),
          refused(INVALID, "create_queue", QueueName="a", Attributes={"FifoQueue": "true"})],
         but="sqs-fifo-name"),
-    *(row(f"a queue attribute is refused: {what}",
-          [refused(code, "set_queue_attributes", Attributes=attributes)], but=but)
-      for what, attributes, code, but in [
-        ("visibility", {"VisibilityTimeout": "43201"}, ATTRIBUTE_VALUE, "sqs-queue-attributes"),
-        ("delay", {"DelaySeconds": "901"}, ATTRIBUTE_VALUE, "sqs-queue-attributes"),
-        ("too small", {"MaximumMessageSize": "1023"}, ATTRIBUTE_VALUE, "sqs-queue-attributes"),
-        ("too large", {"MaximumMessageSize": "1048577"}, ATTRIBUTE_VALUE, "sqs-queue-attributes"),
-        ("retention", {"MessageRetentionPeriod": "59"}, ATTRIBUTE_VALUE, "sqs-queue-attributes"),
-        ("not FIFO", {"ContentBasedDeduplication": "true"}, "InvalidAttributeName",
-         "sqs-fifo-attributes"),
-    ]),
+    row("a queue attribute is refused that is out of its range",
+        [refused(ATTRIBUTE_VALUE, "set_queue_attributes", Attributes={name: value})
+         for name, value in [
+            ("VisibilityTimeout", "43201"), ("DelaySeconds", "901"),
+            ("MaximumMessageSize", "1023"), ("MaximumMessageSize", "1048577"),
+            ("MessageRetentionPeriod", "59"),
+         ]], but="sqs-queue-attributes"),
+    row("a standard queue refuses an attribute of FIFO queues",
+        [refused("InvalidAttributeName", "set_queue_attributes",
+                 Attributes={"ContentBasedDeduplication": "true"})], but="sqs-fifo-attributes"),
     row("an unknown queue attribute is refused",
         [refused("InvalidAttributeName", "get_queue_attributes", AttributeNames=["Colour"])],
         but="sqs-queue-attribute-names"),

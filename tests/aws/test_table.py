@@ -18,6 +18,7 @@ from deadletter.aws.dynamodb import MOST_TRIES, DynamoDBTable, plain, stored
 from deadletter.aws.errors import Conflict, Failed, NotSent, Unknown, ours
 from deadletter.aws.table import absent, stored_number
 from deadletter.failure.ledger import LedgerUnavailable
+from tests.aws.failing import Failing
 
 KEY = {"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}}
 
@@ -47,22 +48,9 @@ def test_a_float_is_stored_as_a_decimal_of_thousandths(
     assert not isinstance(stored_number(value), float)
 
 
-class Refused:
-    """A DynamoDB client whose calls all end with one error."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def __getattr__(self, operation: str) -> Callable[..., dict[str, Any]]:
-        def call(**request: Any) -> dict[str, Any]:
-            raise self._error
-
-        return call
-
-
 def refused_with(error: Exception) -> Any:
     """A call of a table whose client gets this error."""
-    client: Any = Refused(error)
+    client: Any = Failing(error)
     return partial(DynamoDBTable(client, "letters").put, {"pk": "p", "sk": "s"}, absent("pk"))
 
 

@@ -28,7 +28,7 @@ from deadletter.aws.waiting_room import MOST_PAGES, DynamoDBLanes, DynamoDBWaiti
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.circuit.transitions import Tripped
-from deadletter.contract import ROWS_KEPT, WATCH_ROW
+from deadletter.contract import ROWS_KEPT
 from deadletter.failure.failure import Category, Failure
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
@@ -210,15 +210,15 @@ def test_every_lane_is_listed(account: Account) -> None:
 
 
 def test_memories_of_sources_are_read_at_once(account: Account) -> None:
-    homes = ["dlq", "parking:default", "slow"]
-    for home in homes:
-        account.lease(home).record(SourceMemory(stopped=home))
+    assert read_memories(account.dynamodb, LETTERS, "orders") == {}
+    known = {home: SourceMemory(stopped=home) for home in ("dlq", "parking:default", "slow")}
+    for home, memory in known.items():
+        account.lease(home).record(memory)
     account.watch.write(WatchRow(first_at=START, ran_at=START))
     assert account.lease().read() == SourceMemory(stopped="dlq")
-    assert sorted(read_memories(account.dynamodb, LETTERS, "orders")) == homes
-    row, memories = account.watch.read()
-    assert (row, sorted(memories)) == (WatchRow(first_at=START, ran_at=START), homes)
-    assert WATCH_ROW not in memories
+    # Without the row of the watch.
+    assert read_memories(account.dynamodb, LETTERS, "orders") == known
+    assert account.watch.read() == (WatchRow(first_at=START, ran_at=START), known)
 
 
 def test_the_report_of_the_last_run_is_read_at_once(account: Account) -> None:

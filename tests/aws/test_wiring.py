@@ -9,7 +9,9 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -67,28 +69,44 @@ FOR_TESTS = ("deadletter.testing", "pytest")
 # Names and words alone: each function needs them.
 NAMES = ("deadletter.contract", "deadletter.signals.figures")
 
-LOADED = """
+COLD_START = """
 import importlib, json, sys
+from botocore.loaders import Loader
+services, load = [], Loader.load_service_model
+def load_service_model(self, name, *arguments, **more):
+    services.append(name)
+    return load(self, name, *arguments, **more)
+Loader.load_service_model = load_service_model
 importlib.import_module(sys.argv[1])
-print(json.dumps([
-    name
-    for name, module in sys.modules.items()
-    if not (getattr(module, "__file__", None) or "").endswith("__init__.py")
-]))
+modules = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+print(json.dumps([modules, services]))
 """
 
 
-def loaded_by(module: str) -> set[str]:
-    """Every module that is loaded before the first event, packages left out."""
+class Started(NamedTuple):
+    """What a fresh process has before its first event: modules, and services of its clients."""
+
+    modules: set[str]
+    packages: set[str]
+    services: set[str]
+
+
+@cache
+def cold_start(module: str, without: str) -> Started:
+    """A process that has loaded a module as Lambda does it, without one of the variables."""
+    ours = {name: value for name, value in STARTED.items() if name != without}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     done = subprocess.run(
-        [sys.executable, "-c", LOADED, module],
+        [sys.executable, "-c", COLD_START, module],
         cwd=ROOT / "lambdas",
-        env={**os.environ, **STARTED},
+        env={**others, **ours},
         capture_output=True,
         text=True,
         check=True,
     )
-    return set(json.loads(done.stdout))
+    files, services = json.loads(done.stdout)
+    packages = {name for name, file in files.items() if (file or "").endswith("__init__.py")}
+    return Started(files.keys() - packages, packages, set(services))
 
 
 def ours(loaded: set[str]) -> list[str]:
@@ -99,7 +117,7 @@ def ours(loaded: set[str]) -> list[str]:
 
 @pytest.mark.parametrize(("module", "most"), MOST_MODULES.items())
 def test_a_function_loads_few_modules(module: str, most: int) -> None:
-    loaded = loaded_by(module)
+    loaded = cold_start(module, "").modules
     modules = ours(loaded)
     assert modules, "nothing of ours was counted"
     assert len(modules) <= most, "\n".join(modules)
@@ -118,8 +136,44 @@ LATER = (
 
 
 def test_a_teams_function_loads_nothing_that_its_first_message_does_not_need() -> None:
-    loaded = loaded_by("deadletter.consumer")
-    assert not loaded & set(LATER)
+    assert not cold_start("deadletter.consumer", "").modules & set(LATER)
+
+
+NEVER_LOADED = {"boto3", "s3transfer", "multiprocessing", "jsonschema", "moto", "asyncio"}
+UNUSED_BY_ROUTE = {
+    "deadletter.aws.waiting_room",
+    "deadletter.redrive.redriver",
+    "deadletter.circuit.transitions",
+}
+UNUSED_BY_MOST_RUNS = {
+    "deadletter.aws.breaker",
+    "deadletter.aws.executions",
+    "deadletter.aws.observed",
+    "deadletter.aws.outcomes",
+    "deadletter.circuit.transitions",
+    "deadletter.outage.executions",
+    "deadletter.rules.rule",
+}
+
+
+@pytest.mark.parametrize(
+    ("handler", "without", "services", "unused"),
+    [
+        ("redrive", "CIRCUIT_MACHINE", {"sqs", "dynamodb", "lambda"}, UNUSED_BY_MOST_RUNS),
+        ("route", "", {"dynamodb"}, UNUSED_BY_ROUTE),
+    ],
+)
+def test_a_function_begins_with_the_modules_and_clients_that_it_uses(
+    handler: str, without: str, services: set[str], unused: set[str]
+) -> None:
+    started = cold_start(f"handlers.{handler}", without)
+    assert started.services == services
+    assert not (started.modules | started.packages) & (unused | NEVER_LOADED)
+
+
+def test_outside_of_lambda_no_client_is_made_before_the_first_event() -> None:
+    started = cold_start("handlers.redrive", "AWS_LAMBDA_INITIALIZATION_TYPE")
+    assert not started.services
 
 
 def test_every_function_is_counted() -> None:

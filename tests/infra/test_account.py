@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -125,8 +126,14 @@ def _account() -> Iterator[None]:
         yield
 
 
+@cache
+def client(name: Any) -> Any:
+    """Making one takes longer than a test; moto hooks into all that exist."""
+    return boto3.client(name, REGION)
+
+
 def bootstrap(version: int = 21) -> None:
-    boto3.client("ssm", REGION).put_parameter(
+    client("ssm").put_parameter(
         Name="/cdk-bootstrap/hnb659fds/version", Value=str(version), Type="String", Overwrite=True
     )
 
@@ -137,7 +144,7 @@ def found(
     """What is wrong, by the names of checks, and what could not be looked at."""
     said = answers or Answers()
     names = ("cloudwatch", "stepfunctions", "ssm", "ec2", "kms")
-    clients = {name: boto3.client(cast(Any, name), REGION) for name in names}
+    clients = {name: client(name) for name in names}
     where = {"account": ACCOUNT, "region": REGION, "caller": "arn:aws:iam::1:user/ann"}
     aws = SimpleNamespace(iam=said, functions=said, **clients, **where)
     with reads_until(Deadline(60)) as start:
@@ -198,7 +205,7 @@ def test_pipelines_beyond_a_quota_are_an_error_and_beyond_a_default_one_a_warnin
 
 def subnet(*endpoints: str, nat: bool = False) -> str:
     """A subnet in a VPC of its own."""
-    ec2 = boto3.client("ec2", REGION)
+    ec2 = client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     made = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
     for service in endpoints:
@@ -222,7 +229,7 @@ def test_a_subnet_has_a_way_out_or_an_endpoint_of_each_service() -> None:
 
 def test_a_key_that_logs_may_not_use_fails_the_deployment() -> None:
     bootstrap()
-    key = boto3.client("kms", REGION).create_key()["KeyMetadata"]["Arn"]
+    key = client("kms").create_key()["KeyMetadata"]["Arn"]
     faults, _ = found(context={**ONE, "kms_key_arn": key})
     assert {"logs-key", "pager-key"} <= faults.keys()
 

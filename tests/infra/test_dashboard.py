@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from deadletter.signals.figures import GRAPHS, Count, Figure
-from infra.dashboard import MOST_METRICS, MOST_WIDGETS, Size, pages, shortened
+from infra.dashboard import MOST_CHARACTERS, MOST_METRICS, MOST_WIDGETS, Size, pages, shortened
 from infra.dashboard import body_of as rendered
 from infra.refusal import Refused
-from infra.shared import DeadletterApp
 from tests.dashboards import Drawn, metrics_of
 from tests.infra.conftest import ORDERS, ROOT, Synthesize, typed
 from tests.infra.templates import PSEUDO, Stack, Synthesis, filled, read
@@ -211,23 +210,16 @@ def test_thirty_pipelines_are_drawn_within_the_limits_of_cloudwatch(thirty: Synt
     assert shown == [f"p{number}" for number in range(30)]
 
 
-@pytest.mark.slow_because("a hundred pipelines and their dashboards")
-def test_a_hundred_pipelines_have_dashboards_by_default(tmp_path: Path) -> None:
-    """One of the largest sort each: with dedicated DLQs and parking queues."""
-    import aws_cdk as cdk
-
-    app = cdk.App(outdir=str(tmp_path), context={"aws:cdk:bundling-stacks": []})
-    shared = DeadletterApp(cdk.Stack(app, "Shared"), "Deadletter")
-    for number in range(100):
-        shared.add(typed(**{**ORDERS, "name": f"orders-{number}"}))
-    app.synth()
-    stack = read(tmp_path)["Shared"]
-    bodies = [
-        each["Properties"]["DashboardBody"]["Fn::Sub"][0]
-        for each in stack.of("AWS::CloudWatch::Dashboard").values()
-    ]
-    assert sum(map(len, bodies)) / 100 <= MOST_OF_A_PIPELINE
-    assert len(json.dumps(stack.template, indent=1)) < TEMPLATE
+def test_a_hundred_pipelines_have_dashboards_by_default(thirty: Synthesis) -> None:
+    """Of the largest sort each, with dedicated DLQs and parking queues: here are thirty of them."""
+    template = thirty["Deadletter-Shared"].template
+    dashboards = thirty["Deadletter-Shared"].of("AWS::CloudWatch::Dashboard")
+    bodies = [each["Properties"]["DashboardBody"]["Fn::Sub"][0] for each in dashboards.values()]
+    of_a_pipeline = sum(map(len, bodies)) / 30
+    assert of_a_pipeline <= MOST_OF_A_PIPELINE
+    assert 100 * of_a_pipeline <= MOST_CHARACTERS
+    drawn, whole = (len(json.dumps(each, indent=1)) for each in (dashboards, template))
+    assert whole - drawn + 100 / 30 * drawn < TEMPLATE
 
 
 def test_an_app_whose_dashboards_are_too_large_for_a_template_is_refused(

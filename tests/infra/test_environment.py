@@ -223,16 +223,14 @@ def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
     resources = resources_from_environment(told)
     assert resources == replace(
         QUEUES,
-        letters_table=resources.letters_table,
+        letters_table="deadletter-letters",
         letters_bucket="deadletter-letters-111122223333-eu-west-1",
-        circuits_table=resources.circuits_table,
+        circuits_table="deadletter-circuits",
         router_function="deadletter-orders-route",
         redrive_function="deadletter-orders-redrive",
         trusted_senders=resources.trusted_senders,
         circuit_machine=MACHINE,
     )
-    assert resources.letters_table == "deadletter-letters"
-    assert resources.circuits_table == "deadletter-circuits"
     assert app.function(resources.router_function)
     pipeline = pipeline_from_json(told["PIPELINE"])
     assert pipeline.name == "orders"
@@ -244,8 +242,8 @@ def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
     resources = resources_from_environment(told)
     assert resources == replace(
         QUEUES,
-        letters_table=resources.letters_table,
-        circuits_table=resources.circuits_table,
+        letters_table="deadletter-letters",
+        circuits_table="deadletter-circuits",
         router_function="deadletter-orders-route",
         redrive_function="deadletter-orders-redrive",
         redrive_every=60,
@@ -255,8 +253,6 @@ def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
         watch='{"scheduled":["slow"]}',
     )
     assert "DispatcherMapping" in resources.consumer_mapping
-    assert resources.letters_table == "deadletter-letters"
-    assert resources.circuits_table == "deadletter-circuits"
     for function in (resources.router_function, resources.redrive_function):
         assert app.function(function)
     assert pipeline_from_json(told["PIPELINE"]).name == "orders"
@@ -279,21 +275,17 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
     app: Synthesis,
 ) -> None:
     told = app.environment("deadletter-orders-consumer")
-    queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
     resources = resources_from_environment(told)
     assert resources == Resources(
         app="deadletter",
-        main_url=f"{queues}main",
-        parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
-        letters_table=resources.letters_table,
-        circuits_table=resources.circuits_table,
-        endpoints_table=resources.endpoints_table,
+        main_url=QUEUES.main_url,
+        parking=QUEUES.parking,
+        letters_table="deadletter-letters",
+        circuits_table="deadletter-circuits",
+        endpoints_table="deadletter-endpoints",
         trusted_senders=resources.trusted_senders,
         circuit_machine=MACHINE,
     )
-    assert resources.letters_table == "deadletter-letters"
-    assert resources.circuits_table == "deadletter-circuits"
-    assert resources.endpoints_table == "deadletter-endpoints"
     assert pipeline_from_json(told["PIPELINE"]).consumer_library
     assert webhook_from_json(told["WEBHOOK"]) == Webhook(secret_prefix="deadletter/webhooks/")
 
@@ -309,18 +301,16 @@ def test_the_circuit_function_is_told_what_it_may_pause(app: Synthesis) -> None:
 
 def test_the_probe_is_told_where_canaries_come_from_and_who_takes_them(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-probe")
-    queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
-    arns = "arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-"
     resources = resources_from_environment(told)
     assert resources == Resources(
         app="deadletter",
-        main_url=f"{queues}main",
-        main_arn=f"{arns}main",
-        dlq_url=f"{queues}dlq",
-        dlq_arn=f"{arns}dlq",
-        letters_table=resources.letters_table,
+        main_url=QUEUES.main_url,
+        main_arn=QUEUES.main_arn,
+        dlq_url=QUEUES.dlq_url,
+        dlq_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-dlq",
+        letters_table="deadletter-letters",
         letters_bucket="deadletter-letters-111122223333-eu-west-1",
-        circuits_table=resources.circuits_table,
+        circuits_table="deadletter-circuits",
         router_function="deadletter-orders-route",
         consumer_function="arn:aws:lambda:eu-west-1:111122223333:function:deadletter-orders-consumer",
         consumer_timeout=60,
@@ -400,9 +390,9 @@ def test_the_function_of_replay_runs_is_told_what_it_works_on(app: Synthesis) ->
     consumer = "arn:aws:lambda:eu-west-1:111122223333:function:deadletter-orders-consumer"
     assert resources == replace(
         QUEUES,
-        letters_table=resources.letters_table,
+        letters_table="deadletter-letters",
         letters_bucket="deadletter-letters-111122223333-eu-west-1",
-        circuits_table=resources.circuits_table,
+        circuits_table="deadletter-circuits",
         router_function="deadletter-orders-route",
         trusted_senders=resources.trusted_senders,
         circuit_machine=MACHINE,

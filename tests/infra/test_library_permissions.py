@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from deadletter.testing import Letterbox
 from infra import layer
 from infra.files import LIBRARY
 from tests.e2e.stranger import PIPELINE, documented_template
+from tests.each_row import each_row
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Synthesis, filled
 from tests.infra.test_permissions import THEIR_CONSUMER, listed, managed, noun
@@ -155,21 +157,21 @@ SETTINGS = Pipeline(
 )
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> set[Call]:
+@pytest.fixture(scope="module")
+def calls() -> frozenset[Call]:
     """Everything that the library calls while all that may become of a message becomes of one."""
     calls: set[Call] = set()
-    monkeypatch.setattr(
-        wiring, "brief_stepfunctions", lambda: Recording("stepfunctions", Machine(), calls)
-    )
     with pytest.raises(NotRegistered):
         look_up(Recording("ssm", NoParameters(), calls), "deadletter", "theirs")  # type: ignore[arg-type]  # a fake
     ordered = replace(SETTINGS, ordering_key="body.account", sequence="body.version")
-    for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None), ordered):
-        box = RecordedBox(settings, calls=calls)
-        monkeypatch.setattr(runtime, "current_runtime", lambda box=box: box.runtime)
-        live_through_everything(box)
-    return calls
+    machine = Recording("stepfunctions", Machine(), calls)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "brief_stepfunctions", lambda: machine)
+        for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None), ordered):
+            box = RecordedBox(settings, calls=calls)
+            patch.setattr(runtime, "current_runtime", lambda box=box: box.runtime)
+            live_through_everything(box)
+    return frozenset(calls)
 
 
 def live_through_everything(box: RecordedBox) -> None:
@@ -241,7 +243,7 @@ def allows(statement: dict[str, Any], call: Call) -> bool:
     return holds(statement.get("Condition", {}), context)
 
 
-def test_every_call_of_the_library_is_allowed(app: Synthesis, calls: set[Call]) -> None:
+def test_every_call_of_the_library_is_allowed(app: Synthesis, calls: frozenset[Call]) -> None:
     statements = statements_for(app)
     denied = [call for call in calls if not any(allows(each, call) for each in statements)]
     assert denied == []
@@ -258,9 +260,14 @@ def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> Non
         assert not any(allows(statement, denied) for statement in statements)
 
 
-@pytest.mark.parametrize("partition", ["theirs#ledger#x", "theirs#done#x", "theirs#line#x"])
-@pytest.mark.parametrize("action", ["dynamodb:PutItem", "dynamodb:UpdateItem"])
-@pytest.mark.parametrize("attribute", ["lane", "due", "stamp", "copy", "letter", "object", "plans"])
+@each_row(
+    ("partition", "action", "attribute"),
+    product(
+        ["theirs#ledger#x", "theirs#done#x", "theirs#line#x"],
+        ["dynamodb:PutItem", "dynamodb:UpdateItem"],
+        ["lane", "due", "stamp", "copy", "letter", "object", "plans"],
+    ),
+)
 def test_a_row_of_the_library_has_no_attribute_that_others_believe(
     app: Synthesis, action: str, partition: str, attribute: str
 ) -> None:
@@ -278,7 +285,7 @@ def test_the_documented_template_finds_the_policy_where_the_stack_names_it(app: 
     assert slot["Default"].replace(PIPELINE, "theirs") in named
 
 
-def test_what_is_granted_is_called(calls: set[Call]) -> None:
+def test_what_is_granted_is_called(calls: frozenset[Call]) -> None:
     granted = {
         (action, resource)
         for resource, what in RESOURCES.items()
@@ -289,7 +296,7 @@ def test_what_is_granted_is_called(calls: set[Call]) -> None:
 
 
 def test_each_call_in_the_librarys_modules_was_made_here_or_has_a_reason(
-    calls: set[Call],
+    calls: frozenset[Call],
 ) -> None:
     source = {
         ACTIONS[name]

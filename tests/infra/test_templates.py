@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -68,57 +68,47 @@ def test_the_outputs_name_queues_and_tables(app: Synthesis) -> None:
 
 
 def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None:
-    keys = {
-        key: [
-            (key_part["AttributeName"], key_part["KeyType"])
-            for key_part in table["Properties"]["KeySchema"]
-        ]
+    """And the audit has one index: DynamoDB adds no second one to it in the same deployment."""
+
+    def keys(described: Mapping[str, Any]) -> tuple[str, ...]:
+        kinds = [part["KeyType"] for part in described["KeySchema"]]
+        assert kinds == ["HASH", "RANGE"][: len(kinds)]
+        return tuple(part["AttributeName"] for part in described["KeySchema"])
+
+    tables = {
+        key.removeprefix("Storage")[:-8]: table["Properties"]
         for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
     }
-    assert {key[len("Storage") : -8]: [name for name, _ in item] for key, item in keys.items()} == {
-        "Letters": ["pk", "sk"],
-        "Rules": ["pipeline", "rule_id"],
-        "Audit": ["pk", "sk"],
-        "Circuits": ["pipeline", "circuit_key"],
-        "Endpoints": ["tenant", "endpoint"],
+    assert {name: keys(table) for name, table in tables.items()} == {
+        "Letters": ("pk", "sk"),
+        "Rules": ("pipeline", "rule_id"),
+        "Audit": ("pk", "sk"),
+        "Circuits": ("pipeline", "circuit_key"),
+        "Endpoints": ("tenant", "endpoint"),
     }
-    [letters] = [
-        table["Properties"]
-        for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
-        if "Letters" in key
-    ]
-    assert letters["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
-    lanes, causes = letters["GlobalSecondaryIndexes"]
-    assert lanes["IndexName"] == "lanes"
-    assert [item["AttributeName"] for item in lanes["KeySchema"]] == ["lane", "due"]
-    assert lanes["Projection"] == {"ProjectionType": "KEYS_ONLY"}
-    assert {"AttributeName": "due", "AttributeType": "N"} in letters["AttributeDefinitions"]
-    assert causes["IndexName"] == "causes"
-    assert [item["AttributeName"] for item in causes["KeySchema"]] == ["causes", "fingerprint"]
-    assert causes["Projection"] == {
-        "ProjectionType": "INCLUDE",
-        "NonKeyAttributes": list(CAUSES.projected),
+    indexes = {
+        (name, index["IndexName"]): (keys(index), index["Projection"])
+        for name, table in tables.items()
+        for index in table.get("GlobalSecondaryIndexes", ())
     }
-    [audit] = [
-        table["Properties"]
-        for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
-        if "Audit" in key
-    ]
-    # One index: DynamoDB adds no second one to a standing table in the same deployment.
-    [changes] = audit["GlobalSecondaryIndexes"]
-    assert changes["IndexName"] == "changes"
-    assert [item["AttributeName"] for item in changes["KeySchema"]] == ["pipeline", "happened"]
-    assert changes["Projection"] == {"ProjectionType": "ALL"}
-    assert {"AttributeName": "happened", "AttributeType": "N"} in audit["AttributeDefinitions"]
-    [circuits] = [
-        table["Properties"]
-        for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
-        if "Circuits" in key
-    ]
-    assert circuits["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
-    [troubled] = circuits["GlobalSecondaryIndexes"]
-    assert troubled["IndexName"] == "troubled"
-    assert [item["AttributeName"] for item in troubled["KeySchema"]] == ["troubled"]
+    only_keys = {"ProjectionType": "KEYS_ONLY"}
+    of_causes = {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(CAUSES.projected)}
+    assert indexes == {
+        ("Letters", "lanes"): (("lane", "due"), only_keys),
+        ("Letters", "causes"): (("causes", "fingerprint"), of_causes),
+        ("Audit", "changes"): (("pipeline", "happened"), {"ProjectionType": "ALL"}),
+        ("Circuits", "troubled"): (("troubled",), only_keys),
+    }
+    numbers = {
+        (name, each["AttributeName"])
+        for name, table in tables.items()
+        for each in table["AttributeDefinitions"]
+        if each["AttributeType"] == "N"
+    }
+    assert numbers == {("Letters", "due"), ("Audit", "happened")}
+    for name in ("Letters", "Circuits"):
+        expected = {"AttributeName": "ttl", "Enabled": True}
+        assert tables[name]["TimeToLiveSpecification"] == expected
 
 
 def test_main_and_dlq_name_each_other(app: Synthesis) -> None:
