@@ -9,8 +9,6 @@ DEMO := build/.ready-demo
 READY := build/.ready
 # The scanners' own environment: checkov pins an older boto3 than the app's.
 SCAN := build/scan-venv/bin
-# What writes mutants: only `make mutation` needs it, so `make setup` stays quick.
-MUTATION := build/mutation-venv
 # As new as the last clean scan of all that the scanners read: folders too, for a file that is gone.
 SCANNED := build/.scanned
 READ_BY_SCANNERS = cdk.json tools/__init__.py \
@@ -101,7 +99,7 @@ $(SCANNED): $(READY) $(READ_BY_SCANNERS)
 
 audit: $(READY) # Known holes in the pinned packages (needs the network)
 	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt \
-		tools/scan/requirements.txt lab/mutation/requirements.txt; do \
+		tools/scan/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
 	npm audit
 
@@ -131,13 +129,8 @@ drill: $(READY) # Twelve troubles side by side, each until its page ends; build/
 nightly: $(READY) ## The long runs, or parts: OF="drill bench"; results: docs/proof.md
 	@$(BIN)/python -m tools.nightly $(OF)
 
-mutation: $(READY) $(MUTATION)/.ready # Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
+mutation: $(READY) # Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
 	$(BIN)/python -m lab.mutation $(OF) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
-
-$(MUTATION)/.ready: lab/mutation/requirements.txt
-	@test -x $(MUTATION)/bin/python || $(PYTHON) -m venv $(MUTATION)
-	$(MUTATION)/bin/python -m pip install --quiet --require-hashes -r lab/mutation/requirements.txt
-	@touch $@
 
 bench: $(READY) ## What moving messages costs beside other ways: six minutes
 	$(BIN)/python -m lab.bench.moving $(OF)
@@ -181,7 +174,6 @@ lock: # Resolve the pinned packages anew (needs pip-tools)
 	$(PIP_COMPILE) --allow-unsafe -c requirements.txt -o sandbox/requirements.txt sandbox/requirements.in
 	$(PIP_COMPILE) -o tools/node/requirements.txt tools/node/requirements.in
 	$(PIP_COMPILE) --allow-unsafe -o tools/scan/requirements.txt tools/scan/requirements.in
-	$(PIP_COMPILE) --allow-unsafe -o lab/mutation/requirements.txt lab/mutation/requirements.in
 	npm install --package-lock-only
 
 clean: ## Remove everything that was installed or built

@@ -19,7 +19,6 @@ LOCKS = (
     "lambdas/requirements.txt",
     "tools/node/requirements.txt",
     "tools/scan/requirements.txt",
-    "lab/mutation/requirements.txt",
 )
 
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*")

@@ -28,15 +28,6 @@ class Target:
         """Folders and files of tests, below the repository's root."""
         return [f"tests/{self.package}", *self.also]
 
-    def stages(self, files: Sequence[str]) -> list[list[str]]:
-        """Of the test files that run a module, its package's own and then the others.
-
-        All its tests where none is known to run it: constants run at import.
-        """
-        own = [file for file in files if f"tests/{self.package}/" in file]
-        others = [file for file in files if file not in own]
-        return [stage for stage in (own, others) if stage] or [self.tests]
-
 
 # The most dangerous ones first.
 TARGETS = {

@@ -1,0 +1,305 @@
+"""Runs mutants in forks of one test session that has imported and collected everything.
+
+First one fork runs every test and notes which lines each runs. Then each mutant gets a fork that
+runs only the tests of its lines, the quickest first, and stops at the first that fails.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import _lru_cache_wrapper
+from pathlib import Path
+from types import FrameType, FunctionType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.mutation.mutants import Mutant
+
+# A test of a mutant may take this many times its usual CPU seconds, and these seconds more.
+PATIENCE = 8
+SPARE_SECONDS = 1.0
+# However busy the machine is, a mutant that waits for something never waits longer.
+WALL_SECONDS = 180
+# A mutant whose loop collects things without end must not take the machine's memory.
+MEMORY = 3 * 1024**3
+
+KILLED_STATUS = 1
+TIMED_OUT = {signal.SIGPROF, signal.SIGALRM, signal.SIGKILL}
+
+Lines = set[tuple[str, int]]
+
+
+class Ending(StrEnum):
+    """How the tests took a mutant. A time-out is noticed too: the loop never ended."""
+
+    KILLED = "killed"
+    TIMEOUT = "timeout"
+    SURVIVED = "survived"
+
+
+class TestsFail(Exception):
+    """The tests fail, or none were found, without any mutant."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """What a test takes and runs without any mutant."""
+
+    place: int
+    seconds: float
+    lines: Lines
+
+
+def in_fork(work: Callable[[], Any]) -> Any:
+    """The result of `work`, done in a fork: nothing else stays in this process. Raises its error.
+
+    Raises TestsFail if the fork dies.
+    """
+    out, into = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(out)
+            with os.fdopen(into, "wb") as file:
+                try:
+                    answer: Any = (work(), None)
+                except Exception as error:
+                    answer = (None, error)
+                pickle.dump(answer, file)
+        finally:
+            os._exit(0)
+    os.close(into)
+    with os.fdopen(out, "rb") as file:
+        data = file.read()
+    os.waitpid(child, 0)
+    if not data:
+        raise TestsFail("the process that runs the tests died")
+    result, raised = pickle.loads(data)  # noqa: S301 - written by our own fork
+    if raised is not None:
+        raise raised
+    return result
+
+
+def run_mutants(
+    library: Path,
+    mutants: Sequence[Mutant],
+    tests: Sequence[str],
+    marks: str,
+    progress: Callable[[Ending], None],
+) -> list[Ending | None]:
+    """How each mutant ends; None if only a process that imports everything anew would show it.
+
+    Raises TestsFail.
+    """
+    session = MutationSession(library, mutants, progress)
+
+    def collect_and_run() -> list[Ending | None]:
+        _to_nowhere(1)
+        session.note_imports()
+        code = pytest.main([*OPTIONS, "-m", marks, *tests], plugins=[session])
+        if session.error or code:
+            raise TestsFail(session.error or f"pytest ends with {code} without any mutant")
+        return session.endings
+
+    endings: list[Ending | None] = in_fork(collect_and_run)
+    return endings
+
+
+# Without plugins that look back at all sessions, or collect garbage several times at their end.
+OPTIONS = ["-q", "-x", "--assert=plain", "--no-header"]
+for plugin in ("cacheprovider", "xdist", "unraisableexception", "threadexception"):
+    OPTIONS += ["-p", f"no:{plugin}"]
+
+
+class MutationSession:
+    """A pytest plugin that replaces the running of tests by the running of mutants."""
+
+    def __init__(
+        self, library: Path, mutants: Sequence[Mutant], progress: Callable[[Ending], None]
+    ) -> None:
+        self._mutants = mutants
+        self._progress = progress
+        self._modules = {str(library / mutant.module): mutant.module for mutant in mutants}
+        self._library = str(library)
+        self._failed: list[str] = []
+        # Lines that ran while everything was imported: what they made is the original's.
+        self._early: Lines = set()
+        self.endings: list[Ending | None] = []
+        self.error = ""
+
+    def note_imports(self) -> None:
+        """Note from now on which lines run while everything is imported and collected."""
+        sys.settrace(_tracer(self._modules, self._early))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.append(report.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        sys.settrace(None)
+        if session.testsfailed or not session.items:
+            self.error = "the tests can't be collected without any mutant"
+            return True
+        items = session.items
+        # The tests freeze what they have imported, and no list of objects has what is frozen.
+        gc.unfreeze()
+        functions = ImportedFunctions(self._library, self._modules)
+        runs, failed = in_fork(lambda: self._traced(items, functions))
+        if failed:
+            self.error = f"without any mutant these fail: {', '.join(failed[:5])}"
+            return True
+        _warm_hypothesis()
+        # All of it stays, and a collection would copy its pages into each fork.
+        gc.collect()
+        gc.freeze()
+        for mutant in self._mutants:
+            self.endings.append(self._ending(mutant, functions, items, runs))
+        return True
+
+    def _traced(
+        self, items: Sequence[pytest.Item], functions: ImportedFunctions
+    ) -> tuple[list[TestRun], list[str]]:
+        """Each test's run, and the tests that fail."""
+        functions.forget_caches()
+        runs = []
+        for place, item in enumerate(items):
+            lines: Lines = set()
+            began = time.process_time()
+            trace = _tracer(self._modules, lines)
+            threading.settrace(trace)
+            sys.settrace(trace)
+            try:
+                _run(item, items[place + 1 : place + 2])
+            finally:
+                sys.settrace(None)
+                threading.settrace(None)
+            runs.append(TestRun(place, time.process_time() - began, lines))
+        return runs, self._failed
+
+    def _ending(
+        self,
+        mutant: Mutant,
+        functions: ImportedFunctions,
+        items: Sequence[pytest.Item],
+        runs: Sequence[TestRun],
+    ) -> Ending | None:
+        reached = functions.of(mutant)
+        if not reached:
+            return None
+        own = f"tests/{mutant.module.partition('/')[0]}/"
+        tests = sorted(
+            (run for run in runs if run.lines & mutant.lines),
+            key=lambda run: (own not in str(items[run.place].path), run.seconds),
+        )
+        child = os.fork()
+        if not child:
+            status = KILLED_STATUS
+            try:
+                _to_nowhere(1, 2)
+                resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+                signal.alarm(WALL_SECONDS)
+                functions.forget_caches()
+                for function in reached:
+                    function.__code__ = mutant.code
+                status = KILLED_STATUS if self._is_noticed(items, tests) else 0
+            finally:
+                os._exit(status)
+        ending = ending_of(os.waitpid(child, 0)[1])
+        if ending is Ending.SURVIVED and mutant.lines & self._early:
+            return None
+        self._progress(ending)
+        return ending
+
+    def _is_noticed(self, items: Sequence[pytest.Item], tests: Sequence[TestRun]) -> bool:
+        chosen = [items[test.place] for test in tests]
+        for place, test in enumerate(tests):
+            signal.setitimer(signal.ITIMER_PROF, test.seconds * PATIENCE + SPARE_SECONDS)
+            _run(chosen[place], chosen[place + 1 : place + 2])
+            if self._failed:
+                return True
+        return False
+
+
+class ImportedFunctions:
+    """The functions of some files that this process has imported, found by where they stand."""
+
+    def __init__(self, library: str, modules: dict[str, str]) -> None:
+        self._by_place: dict[tuple[str, str, int], list[FunctionType]] = {}
+        self._have_closures: set[tuple[str, str]] = set()
+        self._caches: list[_lru_cache_wrapper[object]] = []
+        for thing in gc.get_objects():
+            if isinstance(thing, FunctionType) and thing.__code__.co_filename in modules:
+                code = thing.__code__
+                module = modules[code.co_filename]
+                place = (module, code.co_qualname, code.co_firstlineno)
+                self._by_place.setdefault(place, []).append(thing)
+                outer, closure, _ = code.co_qualname.partition(".<locals>")
+                if closure:
+                    self._have_closures.add((module, outer))
+            elif isinstance(thing, _lru_cache_wrapper):
+                wrapped = getattr(thing.__wrapped__, "__code__", None)
+                if wrapped is not None and wrapped.co_filename.startswith(library):
+                    self._caches.append(thing)
+
+    def of(self, mutant: Mutant) -> Sequence[FunctionType]:
+        """The functions that get the mutant's code; none if closures of the original live."""
+        if (mutant.module, mutant.name) in self._have_closures:
+            return ()
+        return self._by_place.get((mutant.module, mutant.name, mutant.first), ())
+
+    def forget_caches(self) -> None:
+        """What is remembered of functions of the library may come from the original."""
+        for cache in self._caches:
+            cache.cache_clear()
+
+
+def ending_of(status: int) -> Ending:
+    """How a mutant's process ended."""
+    if os.WIFSIGNALED(status):
+        return Ending.TIMEOUT if os.WTERMSIG(status) in TIMED_OUT else Ending.KILLED
+    return Ending.KILLED if os.WEXITSTATUS(status) else Ending.SURVIVED
+
+
+def _to_nowhere(*descriptors: int) -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in descriptors:
+        os.dup2(nothing, descriptor)
+
+
+def _run(item: pytest.Item, following: Sequence[pytest.Item]) -> None:
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=next(iter(following), None))
+
+
+@given(st.integers())
+def _warm_hypothesis(number: int) -> None:
+    """Hypothesis reads the constants of all modules at the first example: once for all forks."""
+
+
+def _tracer(modules: dict[str, str], lines: Lines) -> Callable[..., Any]:
+    def each_call(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        module = modules.get(frame.f_code.co_filename)
+        if module is None:
+            return None
+
+        def each_line(frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
+            lines.add((module, frame.f_lineno))
+            return each_line
+
+        return each_line(frame, event, arg)
+
+    return each_call
