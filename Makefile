@@ -138,20 +138,18 @@ bench: $(READY) ## What moving messages costs beside other ways: six minutes
 bench-long: $(READY) # The same with all cases, half an hour: long queues, shards, FIFO, peers; MANY=1000000 takes a million
 	$(BIN)/python -m lab.bench.moving --long
 
-bench-parts: $(READY) # What single parts cost: rules, hostile messages, the library, imports, the dlq command, replay
+bench-parts: $(READY) # What single parts cost: rules, the library, cold starts, the dlq command, causes, webhooks, replay
 	$(BIN)/python -m lab.bench.rules
-	$(BIN)/python -m lab.bench.hostile
 	$(BIN)/python -m lab.bench.consumer
-	$(BIN)/python -m lab.bench.imports
-	$(BIN)/python -m lab.bench.command_line
-	$(BIN)/python -m lab.bench.groups
+	$(BIN)/python -m lab.bench.processes
+	$(BIN)/python -m lab.bench.causes
 	$(BIN)/python -m lab.bench.webhooks
-	$(BIN)/python -m lab.bench.replay snapshot originals freezing
+	$(BIN)/python -m lab.bench.replay
 	$(BIN)/python -m tests.replay.figures costs outage workers
 
-bench-peers: $(READY) # Install other tools that move messages into build/peers, and run them beside ours
-	$(BIN)/python -m lab.bench.peers
-	$(BIN)/python -m lab.bench.moving peers
+bench-peers: $(READY) # Install lumigo-cli into build/peers, and run it beside ours
+	$(BIN)/python -m lab.bench.lumigo
+	$(BIN)/python -m lab.bench.moving ways beside
 
 verify-aws: $(READY) # Ask a real account what no emulator can show, and prove the product there; it asks first: ARGS="--list"
 	@$(BIN)/python -m tools.verify_aws $(ARGS)

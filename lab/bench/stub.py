@@ -1,0 +1,410 @@
+"""SQS and DynamoDB over HTTP in a process of its own: the strict fakes, with latency and counts.
+
+letters   numbered ones wait in the source queue, as died in the main queue an hour ago, each with
+          its failure record
+latency   each answer takes `latency` seconds times 0.5 to 1.5, drawn from a seeded random
+receives  ten from a full queue; with `uneven` 1 to 10, drawn evenly
+failing   a part of all entries of batches, each alone (not carried out)
+pace      the stub's clock runs `pace` times as fast as ours, and its latency shrinks with it: a
+          run that waits for a rate takes a part of its time. Counts stay what they are
+time      can be skipped, for letters that wait for it
+counts    requests by action; SQS requests as billed, by 64 KB; DynamoDB requests and units
+audit     of each letter: lost, duplicated, changed, unfinished, out of order
+
+The main queue has no consumer here, and looks empty. Nothing checks signatures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import json
+import math
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
+
+from botocore.exceptions import ClientError
+
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.lease import DynamoDBLease
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.contract import MAIN_DLQ, ROWS_KEPT, Partition, circuit_lane
+from deadletter.failure.failure import Category, Failure
+from deadletter.redrive.journal import Intent, Plan
+from deadletter.redrive.source_memory import PAST, SourceMemory
+from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
+from lab.bench.letters import MAIN, PIPELINE, SOURCE, Audited, Books, LetterSeries
+from lab.bench.server import ask, serve, started
+from tests.tables import LETTERS, RULES, create_tables
+
+PRODUCER = "AIDAPRODUCER"
+"""The SenderId of all letters."""
+
+RECEIVES = 3
+"""Receives of a letter before it died."""
+
+BATCH = 5
+"""Letters of 200 KB that one batch holds."""
+
+OLD_SECONDS = 3_600.0
+"""Seconds ago at which everything happened that the stub begins with."""
+
+LONG_POLL_PAUSE = 0.01
+"""Seconds between two looks of a long poll into its queue."""
+
+BILLED_BYTES = 64 * 1024
+"""SQS bills a request for each 64 KB of what it carries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What the stub is asked to be, and what its tables have at first.
+
+    `rules` are rows of the rules table. `intents` are those of runs that were killed; `lanes` are
+    empty ones of the waiting room that had a letter an hour ago.
+    """
+
+    letters: LetterSeries
+    latency: float = 0.010
+    uneven: bool = False
+    failing: float = 0.0
+    pace: float = 1.0
+    seed: int = 1
+    dedicated: Sequence[str] = ()
+    rules: Sequence[Mapping[str, Any]] = ()
+    intents: int = 0
+    lanes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What was asked of the stub: requests by action, and what AWS bills for them.
+
+    `seconds` are those of its clock from the first request to the last send or delete.
+    """
+
+    sqs: Mapping[str, int]
+    dynamodb: Mapping[str, int]
+    billed: int
+    read_units: float
+    write_requests: int
+    write_units: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """The stub from another process. `began` is when its clock, epoch seconds, ran as ours."""
+
+    endpoint: str
+    began: float
+
+    def url(self, queue: str) -> str:
+        return f"{self.endpoint}/000000000000/{queue}"
+
+    def spent(self) -> Spent:
+        return Spent(**ask(self.endpoint, "spent"))
+
+    def audit(self) -> Audited:
+        return Audited(**ask(self.endpoint, "audit"))
+
+    def skip(self, seconds: float, *, recount: bool) -> None:
+        """Let the stub's clock be so much later, and perhaps count from now on."""
+        ask(self.endpoint, "skip", seconds=seconds, recount=recount)
+
+
+@contextmanager
+def stub(conditions: Conditions) -> Iterator[Stub]:
+    """The stub in a process of its own, for as long as the block lasts."""
+    with started("lab.bench.stub", json.dumps(asdict(conditions))) as (_, (endpoint, began)):
+        yield Stub(endpoint, float(began))
+
+
+class StubServer:
+    """The stub's state, and its answers."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self._conditions = conditions
+        self._began, self._monotonic = time.time(), time.monotonic()
+        self._skipped = -OLD_SECONDS
+        self._random = Random(conditions.seed)  # noqa: S311 - repeatable, not secret
+        numbers = count(1)
+        ids = (f"{number:08x}-1111-4111-8111-111111111111" for number in numbers)
+        self._sqs = MemorySqs(self.now, lambda: next(ids))
+        self._tables = MemoryDynamoDB(self.now)
+        self._books = Books(conditions.letters)
+        self._create_queues()
+        create_tables(self._tables)
+        self._fill()
+        self._skipped = 0.0
+        self._began, self._monotonic = time.time(), time.monotonic()
+        # Letters and rows stay: looking for garbage among them would only cost time.
+        gc.collect()
+        gc.freeze()
+        self._recount()
+
+    @property
+    def began(self) -> float:
+        return self._began
+
+    def now(self) -> float:
+        """The stub's clock: epoch seconds."""
+        return self._unskipped() + self._skipped
+
+    def _unskipped(self) -> float:
+        return self._began + (time.monotonic() - self._monotonic) * self._conditions.pace
+
+    def _recount(self) -> None:
+        self._calls: dict[str, Counter[str]] = {"AmazonSQS": Counter(), "DynamoDB": Counter()}
+        self._consumed = self._tables.consumed
+        self._billed = 0
+        self._first = self._last = 0.0
+
+    # What is there at first.
+
+    def _create_queues(self) -> None:
+        fifo = {"FifoQueue": "true"} if self._conditions.letters.groups else {}
+        end = ".fifo" if fifo else ""
+        names = (SOURCE, MAIN, "parking", *self._conditions.dedicated)
+        self._urls = {
+            name + end: self._sqs.create_queue(QueueName=name + end, Attributes=fifo)["QueueUrl"]
+            for name in names
+        }
+        self._source, self._main = SOURCE + end, MAIN + end
+
+    def _fill(self) -> None:
+        letters = self._conditions.letters
+        origins = self._dead_letters(letters)
+        if origins:
+            self._failure_records(origins)
+        tables: Any = self._tables
+        lease = DynamoDBLease(tables, LETTERS, PIPELINE, MAIN_DLQ, first_rate=1.0)
+        # The first runs of the queue are over.
+        lease.record(SourceMemory(first_step=PAST))
+        journal = DynamoDBJournal(tables, LETTERS, PIPELINE, ROWS_KEPT)
+        for at in range(self._conditions.intents):
+            plan = Plan(at.to_bytes(16, "big"), "main", 1)
+            home, name = MAIN_DLQ, f"{at:08x}"
+            journal.write(Intent(f"{name}.0", name, 1, self.now(), [plan], 0, home=home), None)
+        for at in range(self._conditions.lanes):
+            key = {"pk": {"S": Partition.LANES.of(PIPELINE)}, "sk": {"S": circuit_lane(f"c{at}")}}
+            # A run has looked into it ten minutes ago.
+            look = {"S": json.dumps([self.now() + OLD_SECONDS - 600, None])}
+            touched = {"N": str(int(self.now()))}
+            tables.put_item(TableName=LETTERS, Item={**key, "touched": touched, "look": look})
+        for row in self._conditions.rules:
+            item = {
+                name: {"N": str(value)} if isinstance(value, int) else {"S": value}
+                for name, value in row.items()
+            }
+            tables.put_item(TableName=RULES, Item={"pipeline": {"S": PIPELINE}, **item})
+
+    def _dead_letters(self, letters: LetterSeries) -> list[str]:
+        """Send all letters to the main queue, and let them die there; their ids."""
+        main, producer = self._urls[self._main], self._sqs.as_sender(PRODUCER)
+        arn = f"arn:aws:sqs:us-east-1:123456789012:{self._source}"
+        policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": RECEIVES})
+        self._sqs.set_queue_attributes(QueueUrl=main, Attributes={"RedrivePolicy": policy})
+        origins: list[str] = []
+        for first in range(0, letters.number, BATCH):
+            numbers = range(first, min(first + BATCH, letters.number))
+            entries = [_entry(letters, number) for number in numbers]
+            sent = producer.send_message_batch(QueueUrl=main, Entries=entries)["Successful"]
+            origins += [entry["MessageId"] for entry in sent]
+            for _ in range(RECEIVES + 1):
+                self._sqs.receive_message(
+                    QueueUrl=main, MaxNumberOfMessages=10, VisibilityTimeout=0
+                )
+        return origins
+
+    def _failure_records(self, origins: Sequence[str]) -> None:
+        tables: Any = self._tables
+        failure = Failure(
+            at=self.now(),
+            attempt=0,
+            category=Category.TRANSIENT,
+            error_type="TimeoutError",
+            message="no answer from inventory within <number> s",
+            fingerprint="0123456789abcdef",
+            receive=RECEIVES,
+            queue=MAIN,
+        )
+        ledger = DynamoDBLedger(tables, LETTERS, PIPELINE, self.now, ROWS_KEPT)
+        ledger.failed(origins[0], failure)
+        [row] = self._tables.items(LETTERS)
+        text = to_wire(row)
+        for origin in origins[1:]:
+            item = from_wire(text.replace(origins[0], origin))
+            self._tables.put_item(TableName=LETTERS, Item=item)
+
+    # Requests.
+
+    async def answer(self, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, str]:
+        """The answer to one request."""
+        if path.startswith("/control/"):
+            command = getattr(self, f"control_{path.removeprefix('/control/')}")
+            return 200, json.dumps(command(**json.loads(body)))
+        service, _, action = headers["x-amz-target"].partition(".")
+        service = service.partition("_")[0]
+        half_way = self._conditions.latency / self._conditions.pace / 2
+        await asyncio.sleep(half_way * (0.5 + self._random.random()))
+        self._calls[service][action] += 1
+        self._first = self._first or self._unskipped()
+        try:
+            request = from_wire(body)
+            if service == "AmazonSQS":
+                text = await self._queues(action, request, f"http://{headers['host']}")
+            else:
+                text = self._called(self._tables, action, request)
+            status = 200
+        except ClientError as error:
+            status, text = 400, _error(error)
+        if service == "AmazonSQS":
+            self._billed += max(1, math.ceil(max(len(body), len(text)) / BILLED_BYTES))
+        await asyncio.sleep(half_way * (0.5 + self._random.random()))
+        return status, text
+
+    def _called(self, fake: Any, action: str, request: Mapping[str, Any]) -> str:
+        method = re.sub(r"(?<!^)(?=[A-Z])", "_", action).lower()
+        answer = getattr(fake, method)(**request)
+        answer.pop("ResponseMetadata", None)
+        return to_wire(answer)
+
+    async def _queues(self, action: str, request: dict[str, Any], endpoint: str) -> str:
+        if action == "ListQueues":
+            urls = [f"{endpoint}/000000000000/{name}" for name in self._urls]
+            return json.dumps({"QueueUrls": urls})
+        if action == "GetQueueUrl":
+            return json.dumps({"QueueUrl": f"{endpoint}/000000000000/{request['QueueName']}"})
+        name = request["QueueUrl"].rpartition("/")[2]
+        request["QueueUrl"] = self._urls[name]
+        if action == "ReceiveMessage":
+            return await self._received(name, request)
+        if action == "GetQueueAttributes" and name != self._source:
+            answer = json.loads(self._called(self._sqs, action, request))
+            answer["Attributes"]["ApproximateNumberOfMessages"] = "0"
+            return json.dumps(answer)
+        failed = self._failing(request) if "Entries" in request else []
+        if request.get("Entries") == []:
+            return json.dumps({"Successful": [], "Failed": failed})
+        text = self._called(self._sqs, action, request)
+        if action.startswith(("SendMessage", "DeleteMessage")):
+            self._last = self._unskipped()
+        if action.startswith("SendMessage"):
+            for entry in request.get("Entries", [request]):
+                attributes = entry.get("MessageAttributes", {})
+                self._books.note(entry["MessageBody"], attributes, entry.get("MessageGroupId"))
+        return to_wire({**json.loads(text), "Failed": failed}) if failed else text
+
+    def _failing(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Take the entries that are to fail out of a batch."""
+        entries = request["Entries"]
+        fails = [self._random.random() < self._conditions.failing for _ in entries]
+        request["Entries"] = [one for one, fail in zip(entries, fails, strict=True) if not fail]
+        return [
+            {"Id": one["Id"], "SenderFault": False, "Code": "InternalError"}
+            for one, fail in zip(entries, fails, strict=True)
+            if fail
+        ]
+
+    async def _received(self, name: str, request: dict[str, Any]) -> str:
+        ends = self.now() + request.pop("WaitTimeSeconds", 0)
+        if name != self._source:
+            return "{}"
+        if self._conditions.uneven:
+            most = request["MaxNumberOfMessages"]
+            request["MaxNumberOfMessages"] = self._random.randint(1, most)
+        while True:
+            text = self._called(self._sqs, "ReceiveMessage", request)
+            if text != "{}" or self.now() >= ends:
+                return text
+            await asyncio.sleep(LONG_POLL_PAUSE)
+
+    # The benches' own commands.
+
+    def control_spent(self) -> dict[str, Any]:
+        consumed = self._tables.consumed - self._consumed
+        return asdict(
+            Spent(
+                sqs=dict(self._calls["AmazonSQS"]),
+                dynamodb=dict(self._calls["DynamoDB"]),
+                billed=self._billed,
+                read_units=consumed.read_units,
+                write_requests=consumed.write_requests,
+                write_units=consumed.write_units,
+                seconds=max(0.0, self._last - self._first),
+            )
+        )
+
+    def _left(self) -> list[int | None]:
+        return [
+            self._conditions.letters.number_in(message.body)
+            for message in self._sqs.snapshot()
+            if message.queue == self._source
+        ]
+
+    def control_audit(self) -> dict[str, Any]:
+        left = {number for number in self._left() if number is not None}
+        return asdict(self._books.audit(left))
+
+    def control_left(self) -> dict[str, int]:
+        """Letters that are in the source queue, and those that no other queue has got."""
+        measure = self._sqs.measures()[self._source]
+        return {"left": measure.visible + measure.not_visible, "unsent": self._books.unsent}
+
+    def control_skip(self, seconds: float, recount: bool) -> None:
+        self._skipped += seconds
+        if recount:
+            self._recount()
+
+
+def _entry(letters: LetterSeries, number: int) -> dict[str, Any]:
+    group = letters.group(number)
+    fifo = {"MessageGroupId": group, "MessageDeduplicationId": f"d{number}"} if group else {}
+    return {
+        "Id": str(number),
+        "MessageBody": letters.body(number),
+        "MessageAttributes": letters.attributes(number),
+        **fifo,
+    }
+
+
+def to_wire(value: Any) -> str:
+    """Attribute values as JSON: bytes are base64."""
+    return json.dumps(value, default=lambda data: base64.b64encode(data).decode())
+
+
+def from_wire(text: str | bytes) -> Any:
+    """Attribute values as boto3's caller wrote them."""
+    return json.loads(text, object_hook=_with_bytes)
+
+
+def _with_bytes(found: dict[str, Any]) -> dict[str, Any]:
+    if found.keys() == {"B"} and isinstance(found["B"], str):
+        return {"B": base64.b64decode(found["B"])}
+    return found
+
+
+def _error(error: ClientError) -> str:
+    response: Any = error.response
+    more = {name: response[name] for name in ("Item", "CancellationReasons") if name in response}
+    code, message = response["Error"]["Code"], response["Error"]["Message"]
+    return to_wire({"__type": f"com.amazonaws#{code}", "message": message, **more})
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    server = StubServer(Conditions(**{**given, "letters": LetterSeries(**given["letters"])}))
+    serve(server.answer, sys.stdout, server.began)
