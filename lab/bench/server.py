@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import subprocess
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -19,15 +20,17 @@ Answer = Callable[[str, Mapping[str, str], bytes], Awaitable[tuple[int, str]]]
 """Takes path, headers and body of a request to status and JSON."""
 
 
-def serve(answer: Answer, output: TextIO, *said: object) -> None:
+def serve(answer: Answer, output: TextIO, *said: object, tls: ssl.SSLContext | None = None) -> None:
     """Answer requests until the standard input is closed.
 
     The first line of the output has the address, and what else is said.
     """
-    asyncio.run(_serve(answer, output, *said))
+    asyncio.run(_serve(answer, output, said, tls))
 
 
-async def _serve(answer: Answer, output: TextIO, *said: object) -> None:
+async def _serve(
+    answer: Answer, output: TextIO, said: Sequence[object], tls: ssl.SSLContext | None
+) -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
@@ -43,7 +46,7 @@ async def _serve(answer: Answer, output: TextIO, *said: object) -> None:
                     status, text = 400, json.dumps({"message": repr(error)})
                 writer.write(_response(status, text.encode()))
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
     print(f"http://127.0.0.1:{port}", *said, file=output, flush=True)
     # It ends with the process that started it.

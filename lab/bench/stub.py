@@ -52,7 +52,7 @@ from tests.tables import LETTERS, RULES, create_tables
 PRODUCER = "AIDAPRODUCER"
 """The SenderId of all letters."""
 
-RECEIVES = 3
+RECEIVES = 1
 """Receives of a letter before it died."""
 
 BATCH = 5
@@ -140,8 +140,7 @@ class StubServer:
         self._began, self._monotonic = time.time(), time.monotonic()
         self._skipped = -OLD_SECONDS
         self._random = Random(conditions.seed)  # noqa: S311 - repeatable, not secret
-        numbers = count(1)
-        ids = (f"{number:08x}-1111-4111-8111-111111111111" for number in numbers)
+        ids = (f"{number:08x}-1111-4111-8111-111111111111" for number in count(1))
         self._sqs = MemorySqs(self.now, lambda: next(ids))
         self._tables = MemoryDynamoDB(self.now)
         self._books = Books(conditions.letters)
@@ -186,9 +185,7 @@ class StubServer:
 
     def _fill(self) -> None:
         letters = self._conditions.letters
-        origins = self._dead_letters(letters)
-        if origins:
-            self._failure_records(origins)
+        self._failure_records(self._dead_letters(letters))
         tables: Any = self._tables
         lease = DynamoDBLease(tables, LETTERS, PIPELINE, MAIN_DLQ, first_rate=1.0)
         # The first runs of the queue are over.
@@ -231,6 +228,7 @@ class StubServer:
 
     def _failure_records(self, origins: Sequence[str]) -> None:
         tables: Any = self._tables
+        ledger = DynamoDBLedger(tables, LETTERS, PIPELINE, self.now, ROWS_KEPT)
         failure = Failure(
             at=self.now(),
             attempt=0,
@@ -241,13 +239,8 @@ class StubServer:
             receive=RECEIVES,
             queue=MAIN,
         )
-        ledger = DynamoDBLedger(tables, LETTERS, PIPELINE, self.now, ROWS_KEPT)
-        ledger.failed(origins[0], failure)
-        [row] = self._tables.items(LETTERS)
-        text = to_wire(row)
-        for origin in origins[1:]:
-            item = from_wire(text.replace(origins[0], origin))
-            self._tables.put_item(TableName=LETTERS, Item=item)
+        for origin in origins:
+            ledger.failed(origin, failure)
 
     # Requests.
 

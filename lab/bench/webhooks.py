@@ -8,26 +8,27 @@ memory.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ssl
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import socket
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.contract import Body
 from deadletter.processing.crew import Threads
+from deadletter.processing.delivery import Delivery
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.webhook import Webhook
 from deadletter.testing.letterbox import Letterbox
@@ -35,11 +36,11 @@ from deadletter.webhook.connections import KeptConnections
 from deadletter.webhook.dispatcher import POSTS_AT_ONCE, Dispatcher, lane_of
 from deadletter.webhook.endpoint import Endpoint
 from deadletter.webhook.http import HttpsClient, dial
-from deadletter.webhook.signing import Secret, read_secret
+from deadletter.webhook.signing import read_secret
+from lab.bench.server import serve, started
 from sandbox import certificate
 
 TENANTS = [f"t{number}" for number in range(POSTS_AT_ONCE)]
-HANGS = TENANTS[0]
 BATCHES = 10
 
 ROUND_TRIP = 0.02
@@ -51,75 +52,22 @@ WORK = 0.02
 REQUEST_TIMEOUT = 5.0
 """Seconds that one POST may take: the setting's default."""
 
-SECRET = read_secret("whsec_" + base64.b64encode(b"0" * 24).decode())
-
-
-class Endpoints:
-    """A registry of endpoints, all on one server; one may hang, without an answer until the end."""
-
-    def __init__(self, serving: ssl.SSLContext, *, is_one_hanging: bool) -> None:
-        self.delivered: dict[str, float] = {}
-        let_go = self._let_go = threading.Event()
-        delivered = self.delivered
-        if not is_one_hanging:
-            let_go.set()
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                tenant = self.headers["host"].partition(".")[0]
-                self.rfile.read(int(self.headers["content-length"]))
-                if tenant == HANGS:
-                    let_go.wait()
-                time.sleep(ROUND_TRIP + WORK)
-                delivered[tenant] = time.perf_counter()
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                return
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        # The handshake belongs to the thread of its connection.
-        self._server.socket = serving.wrap_socket(
-            self._server.socket, server_side=True, do_handshake_on_connect=False
-        )
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._let_go.set()
-        self._server.shutdown()
-        self._server.server_close()
-
-    def find(self, tenant: str, endpoint: str) -> Endpoint:
-        url = f"https://{tenant}.example.com:{self.port}/in"
-        return Endpoint(tenant, endpoint, url, secrets=("one",))
-
-    def read(self, _name: str) -> Secret:
-        return SECRET
-
-    def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
-        return False
-
-    def throttle(self, endpoint: Endpoint, until: float, status: int, at: float) -> bool:
-        return False
-
 
 class Posting:
     """The dispatcher at work, over connections that stay open; it counts those and look-ups."""
 
-    def __init__(self, endpoints: Endpoints, trust: ssl.SSLContext) -> None:
+    def __init__(self, port: int, trust: ssl.SSLContext) -> None:
         self.look_ups = self.connections = 0
-        self._endpoints = endpoints
+        self._port = port
+        self._delivered: dict[str, float] = {}
         self._box = Letterbox(Pipeline("bench", context={"tenantId": "body.tenantId"}))
         self._kept = KeptConnections(time.monotonic)
+        secret = read_secret("whsec_" + base64.b64encode(b"0" * 24).decode())
+        registry: Any = SimpleNamespace(find=self._find, disable=_no_change, throttle=_no_change)
         self._dispatcher = Dispatcher(
-            webhook=Webhook(ports=(endpoints.port,)),
-            registry=endpoints,
-            secrets=endpoints,
+            webhook=Webhook(ports=(port,)),
+            registry=registry,
+            secrets=SimpleNamespace(read=lambda _: secret),
             post=HttpsClient(
                 REQUEST_TIMEOUT,
                 time.monotonic,
@@ -136,25 +84,34 @@ class Posting:
         self._kept.close()
 
     def batch(self) -> tuple[float, float]:
-        """Seconds until the endpoints that don't hang have their message, and until the end."""
-        self._endpoints.delivered.clear()
+        """Seconds until the last endpoint that answers has its message, and until the end."""
+        self._delivered.clear()
         for tenant in TENANTS:
             self._box.send({"tenantId": tenant})
         began = time.perf_counter()
         self._box.run(self._handler)
         ended = time.perf_counter()
-        delivered = self._endpoints.delivered.items()
-        return max(at for tenant, at in delivered if tenant != HANGS) - began, ended - began
+        assert len(self._delivered) >= POSTS_AT_ONCE - 1
+        return max(self._delivered.values()) - began, ended - began
 
     def _handler(self, event: Any, _: Any) -> None:
         made = self._box.runtime.consumer
         assert made is not None
-        crew = Threads(self._box.clock)
-        consumer = replace(made, handle=self._dispatcher.deliver, crew=crew)
-        deadline = self._box.clock() + 60
+        consumer = replace(made, handle=self._deliver, crew=Threads(self._box.clock))
         consumer.process(
-            event["Records"], deadline=deadline, concurrency=POSTS_AT_ONCE, lane=lane_of
+            event["Records"],
+            deadline=self._box.clock() + 60,
+            concurrency=POSTS_AT_ONCE,
+            lane=lane_of,
         )
+
+    def _deliver(self, delivery: Delivery) -> None:
+        self._dispatcher.deliver(delivery)
+        self._delivered[delivery.record["body"]] = time.perf_counter()
+
+    def _find(self, tenant: str, endpoint: str) -> Endpoint:
+        url = f"https://{tenant}.example.com:{self._port}/in"
+        return Endpoint(tenant, endpoint, url, secrets=("one",))
 
     def _look_up(self, _host: str, _port: int) -> Sequence[str]:
         self.look_ups += 1
@@ -168,22 +125,38 @@ class Posting:
         return dial("127.0.0.1", port, seconds)
 
 
+def _no_change(*_: object) -> bool:
+    return False
+
+
 @contextmanager
-def posting(*, is_one_hanging: bool = False) -> Iterator[Posting]:
-    """A dispatcher whose client trusts the endpoints."""
+def posting(hangs: str = "") -> Iterator[Posting]:
+    """A dispatcher, and endpoints that it trusts; the one of the tenant `hangs` never answers."""
     with ExitStack() as ends:
         folder = Path(ends.enter_context(tempfile.TemporaryDirectory()))
         issued = certificate.issue(folder, now=datetime.now(UTC))
-        serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        serving.load_cert_chain(issued.trust, issued.key)
         trust = ssl.create_default_context(cafile=str(issued.trust))
         # The certificate is this machine's.
         trust.check_hostname = False
-        endpoints = Endpoints(serving, is_one_hanging=is_one_hanging)
-        ends.callback(endpoints.close)
-        made = Posting(endpoints, trust)
+        arguments = (str(issued.trust), str(issued.key), hangs)
+        _, [address] = ends.enter_context(started("lab.bench.webhooks", *arguments))
+        made = Posting(int(address.rpartition(":")[2]), trust)
         ends.callback(made.close)
         yield made
+
+
+def serve_endpoints(trust: str, key: str, hangs: str) -> None:
+    """Answer for all endpoints until this process is ended."""
+
+    async def answer(_path: str, headers: Mapping[str, str], _body: bytes) -> tuple[int, str]:
+        if headers["host"].partition(".")[0] == hangs:
+            await asyncio.Event().wait()
+        await asyncio.sleep(ROUND_TRIP + WORK)
+        return 200, ""
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(trust, key)
+    serve(answer, sys.stdout, tls=tls)
 
 
 def main() -> None:
@@ -191,10 +164,13 @@ def main() -> None:
         first, *later = (well.batch()[1] for _ in range(BATCHES))
         print(f"a batch of ten, all well: {first:.2f} s, later ones {median(later):.2f} s")
         print(f"of {BATCHES} batches: {well.connections} connections, {well.look_ups} look-ups")
-    with posting(is_one_hanging=True) as one_hangs:
+    with posting(hangs=TENANTS[0]) as one_hangs:
         others, whole = one_hangs.batch()
         print(f"one endpoint hangs: the others {others:.2f} s, the batch {whole:.2f} s")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:]:
+        serve_endpoints(*sys.argv[1:])
+    else:
+        main()

@@ -18,15 +18,13 @@ import moto  # noqa: F401
 
 from lab.mutation.mutants import Mutant, mutants
 from lab.mutation.session import Ending, TestsFail, run_mutants
-from lab.mutation.targets import CHOSEN_TESTS, LIBRARY, ROOT, UnknownTarget, chosen
+from lab.mutation.targets import CHOSEN_TESTS, LIBRARY, ROOT, UnknownTarget, chosen, suites_of
 
 REPORT = ROOT / "build" / "mutation.json"
 
 # Of all mutants that were tried, and of those of one package.
 LEAST_SCORE = 0.9
 LEAST_OF_PACKAGE = 0.8
-
-MARKS = {Ending.KILLED: b".", Ending.TIMEOUT: b"t", Ending.SURVIVED: b"s"}
 
 Endings = Mapping[Mutant, Ending]
 
@@ -80,29 +78,29 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     packages: list[Endings] = []
-    for target, modules in wanted.items():
+    for package, modules in wanted.items():
         drawn = _mutants(modules)
         if asked.sample and asked.sample < len(drawn):
-            dice = random.Random(f"{asked.seed} {target.package}")  # noqa: S311 - no secret
+            dice = random.Random(f"{asked.seed} {package}")  # noqa: S311 - no secret
             drawn = dice.sample(drawn, asked.sample)
         try:
-            tried = run_mutants(LIBRARY, drawn, target.tests, CHOSEN_TESTS, _progress)
+            tried = run_mutants(LIBRARY, drawn, suites_of(package), CHOSEN_TESTS)
         except TestsFail as error:
-            sys.exit(f"{target.package}: {error}")
+            sys.exit(f"{package}: {error}")
         endings = {
             mutant: ending
             for mutant, ending in zip(drawn, tried, strict=True)
             if ending is not None
         }
         packages.append(endings)
-        print(f"\n{target.package}: {score([endings])} (of all at least {LEAST_SCORE:.0%})")
+        print(f"{package}: {score([endings])} (of all at least {LEAST_SCORE:.0%})", flush=True)
         for mutant, ending in endings.items():
             if ending is Ending.SURVIVED:
                 print(f"  survived: {mutant}", flush=True)
     rows = [
         {"mutant": str(mutant), "ending": ending}
-        for package in packages
-        for mutant, ending in package.items()
+        for endings in packages
+        for mutant, ending in endings.items()
     ]
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(json.dumps(rows, indent=1) + "\n")
@@ -116,10 +114,6 @@ def _mutants(modules: Sequence[str]) -> list[Mutant]:
         path = LIBRARY / module
         found += mutants(module, path.read_text(), str(path))
     return found
-
-
-def _progress(ending: Ending) -> None:
-    os.write(2, MARKS[ending])
 
 
 if __name__ == "__main__":

@@ -99,13 +99,12 @@ def run_mutants(
     mutants: Sequence[Mutant],
     tests: Sequence[str],
     marks: str,
-    progress: Callable[[Ending], None],
 ) -> list[Ending | None]:
     """How each mutant ends; None if only a process that imports everything anew would show it.
 
     Raises TestsFail.
     """
-    session = MutationSession(library, mutants, progress)
+    session = MutationSession(library, mutants)
 
     def collect_and_run() -> list[Ending | None]:
         _to_nowhere(1)
@@ -128,11 +127,8 @@ for plugin in ("cacheprovider", "xdist", "unraisableexception", "threadexception
 class MutationSession:
     """A pytest plugin that replaces the running of tests by the running of mutants."""
 
-    def __init__(
-        self, library: Path, mutants: Sequence[Mutant], progress: Callable[[Ending], None]
-    ) -> None:
+    def __init__(self, library: Path, mutants: Sequence[Mutant]) -> None:
         self._mutants = mutants
-        self._progress = progress
         self._modules = {str(library / mutant.module): mutant.module for mutant in mutants}
         self._library = str(library)
         self._failed: list[str] = []
@@ -220,10 +216,8 @@ class MutationSession:
             finally:
                 os._exit(status)
         ending = ending_of(os.waitpid(child, 0)[1])
-        if ending is Ending.SURVIVED and mutant.lines & self._early:
-            return None
-        self._progress(ending)
-        return ending
+        is_hidden = ending is Ending.SURVIVED and mutant.lines & self._early
+        return None if is_hidden else ending
 
     def _is_noticed(self, items: Sequence[pytest.Item], tests: Sequence[TestRun]) -> bool:
         chosen = [items[test.place] for test in tests]

@@ -55,7 +55,7 @@ root = Path.cwd()
 sys.path.insert(0, str(root))
 module = root / "sample/counter.py"
 found = list(mutants("counter.py", module.read_text(), str(module)))
-ends = session.run_mutants(module.parent, found, ["tests"], "not long", lambda ending: None)
+ends = session.run_mutants(module.parent, found, ["tests"], "not long")
 for mutant, ending in zip(found, ends, strict=True):
     print(mutant.becomes, "=", ending)
 """
