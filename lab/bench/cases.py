@@ -18,14 +18,14 @@ LETTERS = int(os.environ.get("LETTERS", "10000"))
 MANY = int(os.environ.get("MANY", "100000"))
 TURNS = int(os.environ.get("TURNS", "3"))
 
-PACE = float(os.environ.get("PACE", "4"))
-"""How much faster the stub's clock runs at the default pace: 50 letters a second are 200."""
-
 COUNTED = LETTERS // 2
 """Letters of cases that take long, and of which counts matter more than speed."""
 
 FEWEST = 1_000
 """Letters for the memory of more to grow from."""
+
+PACED = 2_500
+"""Letters of 50 seconds, at 50 a second."""
 
 TRICKLE = 23
 """Letters a minute: a million in a month."""
@@ -56,7 +56,7 @@ UNPACED: Mapping[str, Any] = {
 HOUR_OF_BACKOFF: Mapping[str, Any] = {
     **UNPACED,
     # An hour of it has passed: the stub's letters died then.
-    "policy": {"backoff": {"base": 7200, "floor": 7200, "cap": 7200}},
+    "policy": {"backoff": dict.fromkeys(("base", "floor", "cap"), 7200)},
 }
 
 MEMORY_GB = 512 / 1024
@@ -92,11 +92,12 @@ def drained(
         os.sched_setaffinity(0, stubs)
         at = ends.enter_context(stub(replace(conditions, rules=rules)))
         os.sched_setaffinity(0, ours)
-        clock: dict[str, Any] = {"began": at.began, "pace": conditions.pace}
-        job = Job(way=way, endpoint=at.endpoint, pipeline=pipeline, **clock, **more)
+        job = Job(way=way, endpoint=at.endpoint, pipeline=pipeline, **more)
         made = effort(job)
         if waits:
-            at.skip(PASSES, recount=is_counted_from_wait)
+            at.skip(PASSES)
+            if is_counted_from_wait:
+                at.recount()
             later = effort(replace(job, until="unsent", skipped=PASSES))
             made = later if is_counted_from_wait else made + later
         return _drained(case, way, conditions, made, at)
@@ -169,9 +170,9 @@ def ways() -> Iterator[Drained]:
 
 
 def pace() -> Iterator[Drained]:
-    """Ours at 50/s on the stub's own clock, which runs faster: counts, no waiting."""
-    conditions, pipeline = _conditions(COUNTED, pace=PACE), {**UNPACED, "fixed_rate": 50.0}
-    yield drained("pace", "ours", conditions, pipeline=pipeline, scheduled=True, run_seconds=55.0)
+    """Ours at 50/s."""
+    pipeline = {**UNPACED, "fixed_rate": 50.0}
+    yield drained("pace", "ours", _conditions(PACED), pipeline=pipeline, scheduled=True)
 
 
 def trickle() -> Iterator[Drained]:

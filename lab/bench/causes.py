@@ -125,7 +125,7 @@ class AccountOfCauses:
 def is_quick(letters: int, environment: Mapping[str, str]) -> bool:
     """Prints what grouping takes; True if that is quick enough."""
     groups = ("-m", "console", "groups")
-    with started("lab.bench.causes", SERVE, str(letters)) as (_, [address]):
+    with started("lab.bench.causes", SERVE, str(letters)) as (_, address):
         variables = {**environment, "AWS_ENDPOINT_URL": address}
         done = subprocess.run(
             [sys.executable, *groups],

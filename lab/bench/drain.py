@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
@@ -39,8 +39,8 @@ MOST_RUNS = 60
 FRUITLESS_RUNS = 3
 """Runs after which a job ends, if none of them moved anything."""
 
-MINUTE = 60.0
-"""Seconds between two runs at a pace."""
+RUN_SECONDS = 840.0
+"""Seconds that one run may take."""
 
 SERVE_ROUTER = "router"
 
@@ -49,20 +49,17 @@ SERVE_ROUTER = "router"
 class Job:
     """What a process is to do. `pipeline` is for ours only.
 
-    `run_seconds` is how long one run may take; with `scheduled` a run begins each minute of the
-    stub's clock, otherwise at once. A drain has at most so many `shards`, each in a process of its
-    own; `event` is what such a run is started with. Runs go on `until` no letter is "left" in the
-    source queue, or "unsent"; `skipped` is how much later than by its pace the stub's clock is. The
-    run and its router have a `share` of a core each (0: whole ones).
+    With `scheduled` a run is one that begins each minute, otherwise one that a person asks for. A
+    drain has at most so many `shards`, each in a process of its own; `event` is what such a run is
+    started with. Runs go on `until` no letter is "left" in the source queue, or "unsent"; `skipped`
+    is how many seconds their clock is ahead. The run and its router have a `share` of a core each
+    (0: whole ones).
     """
 
     way: str
     endpoint: str
-    began: float = 0.0
-    pace: float = 1.0
     pipeline: Mapping[str, Any] = field(default_factory=dict)
     router: str = ""
-    run_seconds: float = 840.0
     scheduled: bool = False
     shards: int = 0
     event: Mapping[str, Any] = field(default_factory=dict)
@@ -70,13 +67,6 @@ class Job:
     until: str = "left"
     skipped: float = 0.0
     share: float = 0.0
-
-    def clock(self) -> float:
-        """The stub's clock."""
-        return self.began + (time.time() - self.began) * self.pace + self.skipped
-
-    def wait(self, seconds: float) -> None:
-        time.sleep(seconds / self.pace)
 
     def waiting(self) -> int:
         """Letters that the job still has to move."""
@@ -87,8 +77,8 @@ class Job:
 class Effort:
     """What a way took: CPU of its processes, the peak of the first one's memory.
 
-    `busy_seconds` is how long the runs took by the stub's clock; `shards` is how many runs others
-    have started, whose CPU is in that of the router.
+    `busy_seconds` is how long the runs took; `shards` is how many runs others have started, whose
+    CPU is in that of the router.
     """
 
     cpu: float = 0.0
@@ -117,12 +107,11 @@ def effort(job: Job) -> Effort:
     if job.way != "ours":
         return _in_process(job)
     arguments = (json.dumps(asdict(job)), SERVE_ROUTER)
-    with started("lab.bench.drain", *arguments, environment=environment_of(job)) as (process, said):
-        [router] = said
-        with at_share(process.pid, job.share):
-            before = ask(router, "spent")
-            made = _in_process(replace(job, router=router))
-            after = ask(router, "spent")
+    serving = started("lab.bench.drain", *arguments, environment=environment_of(job))
+    with serving as (process, router), at_share(process.pid, job.share):
+        before = ask(router, "spent")
+        made = _in_process(replace(job, router=router))
+        after = ask(router, "spent")
     return replace(
         made,
         router_cpu=after["cpu"] - before["cpu"],
@@ -237,9 +226,17 @@ def _naive(job: Job) -> Effort:
     return Effort(runs=1)
 
 
-def lambda_context(clock: Callable[[], float], seconds: float) -> Any:
+def _skip_time(job: Job) -> None:
+    """Let the handlers' world have the stub's clock."""
+    from handlers import runtime
+
+    clock = SimpleNamespace(time=lambda: time.time() + job.skipped, sleep=time.sleep)
+    vars(runtime)["time"] = clock
+
+
+def lambda_context(seconds: float) -> Any:
     """What the handlers and their decorators ask a Lambda context for."""
-    ends = clock() + seconds
+    ends = time.time() + seconds
     return SimpleNamespace(
         function_name="redrive",
         function_version="$LATEST",
@@ -247,16 +244,8 @@ def lambda_context(clock: Callable[[], float], seconds: float) -> Any:
         invoked_function_arn="arn:aws:lambda:us-east-1:000000000000:function:redrive",
         aws_request_id="44444444-4444-4444-8444-444444444444",
         client_context=None,
-        get_remaining_time_in_millis=lambda: max(0, int((ends - clock()) * 1000)),
+        get_remaining_time_in_millis=lambda: max(0, int((ends - time.time()) * 1000)),
     )
-
-
-def _on_stub_time(job: Job) -> None:
-    """Let the handlers' world have the stub's clock."""
-    from handlers import runtime
-
-    if job.pace != 1.0 or job.skipped:
-        vars(runtime)["time"] = SimpleNamespace(time=job.clock, sleep=job.wait)
 
 
 def _ours(job: Job) -> Effort:
@@ -269,25 +258,22 @@ def _ours(job: Job) -> Effort:
     event = job.event or ({} if job.scheduled or job.shards else {"asked": True})
     left = [job.waiting()]
     while left[-1] and made.runs < (1 if job.event else job.most_runs):
-        began = job.clock()
-        report = redrive.handler(dict(event), lambda_context(job.clock, job.run_seconds))
-        took = job.clock() - began
+        began = time.time()
+        report = redrive.handler(dict(event), lambda_context(RUN_SECONDS))
         made += Effort(
             runs=1,
-            busy_seconds=took,
+            busy_seconds=time.time() - began,
             possible_duplicates=report.get("counts", {}).get(Figure.POSSIBLE_DUPLICATE, 0),
             trouble=str(report.get("trouble") or ""),
         )
         left.append(job.waiting())
         if left[-1:] * FRUITLESS_RUNS == left[-FRUITLESS_RUNS - 1 : -1]:
             break
-        if job.scheduled and left[-1]:
-            job.wait(max(0.0, MINUTE - took))
     return made
 
 
 def _serve_router(job: Job, output: TextIO) -> None:
-    _on_stub_time(job)
+    _skip_time(job)
     from handlers import route
 
     # Its clients belong to the start, which the CPU seconds are without.
@@ -308,7 +294,7 @@ def _serve_router(job: Job, output: TextIO) -> None:
             runs.append(_process(shard, subprocess.DEVNULL))
             return 202, ""
         invocations += 1
-        context = lambda_context(job.clock, 30)
+        context = lambda_context(30)
         decided = await asyncio.to_thread(route.handler, json.loads(body), context)
         return 200, json.dumps(decided, separators=(",", ":"))
 
@@ -328,7 +314,7 @@ def _peak_mb() -> float:
 def _do(job: Job) -> Effort:
     # Imports and clients belong to the start.
     if job.way == "ours":
-        _on_stub_time(job)
+        _skip_time(job)
         importlib.import_module("handlers.redrive")
         work = _ours
     else:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from lab.bench.cases import BESIDE, INTENTS, LANES, SHARDS
-from lab.bench.record import Drained
+from lab.bench.record import Drained, medians
 
 
 class Measured:
@@ -16,20 +15,17 @@ class Measured:
     def __init__(self, rows: Sequence[Drained]) -> None:
         self._rows = rows
 
-    def values(self, case: str, figure: Callable[[Drained], float], way: str) -> list[float]:
-        return [figure(row) for row in self._rows if row.case == case and row.way == way]
+    def rows(self, case: str, way: str = "ours") -> list[Drained]:
+        return [row for row in self._rows if row.case == case and row.way == way]
 
     def of(self, case: str, figure: str, way: str = "ours") -> float | None:
-        values = self.values(case, lambda row: float(getattr(row, figure)), way)
-        return median(values) if values else None
+        rows = self.rows(case, way)
+        return medians(rows, figure)[0] if rows else None
 
-    def worst(self, case: str, figure: Callable[[Drained], float]) -> float | None:
-        return max(self.values(case, figure, "ours"), default=None)
-
-    def of_many(self, figure: str) -> list[float]:
-        """A figure by the number of letters, that with the fewest first."""
-        rows = sorted((row for row in self._rows if row.case == "many"), key=lambda r: r.letters)
-        return [float(getattr(row, figure)) for row in rows]
+    def of_many(self, figure: str) -> list[float | None]:
+        """A figure with the fewest letters, with more and with most."""
+        rows = sorted(self.rows("many"), key=lambda row: row.letters)
+        return [float(getattr(row, figure)) for row in rows] or [None] * 3
 
     def best(self, cases: Sequence[str]) -> float | None:
         """The highest speed of some cases."""
@@ -71,61 +67,59 @@ class FigureGoal:
 def goals(rows: Sequence[Drained]) -> list[FigureGoal]:
     """Each figure to reach, with what was measured."""
     measured = Measured(rows)
-    of, worst = measured.of, measured.worst
-    cpu, peaks = measured.of_many("cpu"), measured.of_many("peak_mb")
-    made = [
-        FigureGoal("SQS calls a letter, full receives", "≤", 0.305, of("ways", "sqs_calls")),
-        FigureGoal("… default pace", "≤", 0.32, of("pace", "sqs_calls")),
-        FigureGoal("… receives of 1 to 10, 4 destinations", "≤", 0.40, of("uneven", "sqs_calls")),
-    ]
+    of = measured.of
+    made: list[FigureGoal] = []
+
+    def at_most(limit: float, what: str, value: float | None) -> None:
+        made.append(FigureGoal(what, "≤", limit, value))
+
+    def at_least(limit: float, what: str, value: float | None) -> None:
+        made.append(FigureGoal(what, "≥", limit, value))
+
+    at_most(0.305, "SQS calls a letter, full receives", of("ways", "sqs_calls"))
+    at_most(0.32, "… default pace", of("pace", "sqs_calls"))
+    at_most(0.40, "… receives of 1 to 10, 4 destinations", of("uneven", "sqs_calls"))
     for case, words in (("ways", "full"), ("pace", "default pace"), ("rules", "3 rules matching")):
-        requests, units = of(case, "write_requests"), of(case, "write_units")
-        made += [
-            FigureGoal(f"write requests a letter, {words}", "≤", 0.05, requests),
-            FigureGoal(f"… write units, {words}", "≤", 0.06, units),
-        ]
+        at_most(0.05, f"write requests a letter, {words}", of(case, "write_requests"))
+        at_most(0.06, f"… write units, {words}", of(case, "write_units"))
     speed = over(of("ways", "rate"), of("ways", "rate", "lumigo"))
-    made.append(FigureGoal("letters/s against lumigo-cli, one process", "≥", 0.7, speed))
+    at_least(0.7, "letters/s against lumigo-cli, one process", speed)
     for latency in BESIDE:
         case = f"beside {latency} ms"
         best = measured.best([f"{case}, {number} shards" for number in SHARDS])
         what = f"… with the shards that help, a core each, {latency} ms"
-        made.append(FigureGoal(what, "≥", 1.2, over(best, of(case, "rate", "lumigo"))))
+        at_least(1.2, what, over(best, of(case, "rate", "lumigo")))
     threads = over(of("ways", "cpu"), of("ways", "cpu", "threads"))
+    at_most(0.6, "CPU against 16 naive threads", threads)
+    _, *cpu = measured.of_many("cpu")
+    at_most(1.1, "… of most letters against fewer", over(cpu[-1], cpu[0]))
     intents = over(of(f"standing {INTENTS}", "cpu"), of("standing 0", "cpu"))
-    growth = peaks[-1] - peaks[0] if peaks else None
-    made += [
-        FigureGoal("CPU against 16 naive threads", "≤", 0.6, threads),
-        # Those of the fewest letters are mostly the start of a run.
-        FigureGoal(
-            "… of most letters against fewer", "≤", 1.1, over(*cpu[:-3:-1]) if cpu else None
-        ),
-        FigureGoal(f"… with {INTENTS:,} standing intents against none", "≤", 1.1, intents),
-        FigureGoal("resident memory with most letters, MB", "≤", 96, peaks[-1] if peaks else None),
-        FigureGoal("… growth from 1,000, MB", "≤", 10, growth),
-    ]
-    counts: dict[str, Callable[[Drained], float]] = {
-        "lost": lambda row: row.audit.lost,
-        "twice": lambda row: row.audit.duplicated,
-        "unfinished after one run": lambda row: row.audit.unfinished,
-        "false PossibleDuplicate": lambda row: row.possible_duplicates,
-    }
-    for what, count in counts.items():
-        made.append(FigureGoal(f"2 % failing entries: {what}", "≤", 0, worst("failing", count)))
+    at_most(1.1, f"… with {INTENTS:,} standing intents against none", intents)
+    fewest, *_, most = measured.of_many("peak_mb")
+    at_most(96, "resident memory with most letters, MB", most)
+    growth = most - fewest if most and fewest else None
+    at_most(10, "… growth from 1,000, MB", growth)
+    failing = measured.rows("failing")
+    for what, counts in (
+        ("lost", [row.audit.lost for row in failing]),
+        ("twice", [row.audit.duplicated for row in failing]),
+        ("unfinished after one run", [row.audit.unfinished for row in failing]),
+        ("false PossibleDuplicate", [row.possible_duplicates for row in failing]),
+    ):
+        at_most(0, f"2 % failing entries: {what}", max(counts, default=None))
+    one = of("shards 1", "rate")
     for number in SHARDS[1:]:
-        one = of("shards 1", "rate")
         linear = over(of(f"shards {number}", "rate"), one * number if one else None)
-        made.append(FigureGoal(f"{number} shards at 100 ms, of linear", "≥", 0.9, linear))
+        at_least(0.9, f"{number} shards at 100 ms, of linear", linear)
     for latency, least in ((10, 2_000), (40, 1_400)):
         rate = of(f"share 0.29, {latency} ms", "rate")
-        what = f"letters/s of one run with 0.29 core, {latency} ms"
-        made.append(FigureGoal(what, "≥", least, rate))
+        at_least(least, f"letters/s of one run with 0.29 core, {latency} ms", rate)
     for number in LANES:
-        queries = worst(f"lanes {number}", lambda row: row.requests.get("Query", 0))
-        made.append(FigureGoal(f"queries of a run with {number:,} empty lanes", "≤", 50, queries))
-    calls = worst("room", lambda row: sum(row.requests.values()) / row.letters)
-    return [
-        *made,
-        FigureGoal("waiting room out: SQS and DynamoDB calls a letter", "≤", 0.40, calls),
-        FigureGoal("… letters/s", "≥", 1_000, of("room", "rate")),
-    ]
+        queries = [row.requests.get("Query", 0) for row in measured.rows(f"lanes {number}")]
+        what = f"queries of a run with {number:,} empty lanes"
+        at_most(50, what, max(queries, default=None))
+    calls = [sum(row.requests.values()) / row.letters for row in measured.rows("room")]
+    what = "waiting room out: SQS and DynamoDB calls a letter"
+    at_most(0.40, what, max(calls, default=None))
+    at_least(1_000, "… letters/s", of("room", "rate"))
+    return made

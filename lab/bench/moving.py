@@ -7,9 +7,8 @@ way are audited: one that is lost, duplicated, changed or left by our own fails 
 others it stands in the table.
 
 build/bench.json keeps the figures of each case until it is measured again, with the commit, and
-`python -m lab.bench.page` writes them into docs/performance.md. LETTERS, MANY, TURNS and PACE of
-the environment are other numbers of letters and turns, and another pace of the stub's clock: a
-busy machine needs a slower one.
+`python -m lab.bench.page` writes them into docs/performance.md. LETTERS, MANY and TURNS of the
+environment are other numbers of letters and turns.
 """
 
 from __future__ import annotations
@@ -19,35 +18,23 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from lab.bench import cases
 from lab.bench.figures import goals
 from lab.bench.lumigo import is_installed
-from lab.bench.record import Drained, Occasion, Record, read_record, write_record
+from lab.bench.record import COLUMNS, Drained, cells, write_rows
 from lab.bench.server import ROOT
 
 RECORD = ROOT / "build" / "bench.json"
 
-_HEAD = (
-    f"{'case':<23} {'way':<8} {'letters':>7} {'letters/s':>9} {'CPU s/1000':>10} {'cores':>5}"
-    f" {'peak MB':>7} {'SQS':>6} {'writes':>7} {'units':>6} {'lost':>5}"
-    f" {'twice':>5} {'changed':>7} {'left':>5} {'runs':>4}  time"
-)
+WIDTHS = (23, 8, 9, 11, 15, 7, 20, 32, 28, 11)
 
 
-def line(row: Drained) -> str:
-    """A row of the table."""
-    audit = row.audit
-    return (
-        f"{row.case:<23} {row.way:<8} {row.letters:>7} {row.rate:>9.0f} {row.cpu:>10.3f}"
-        f" {row.cores:>5.2f} {row.peak_mb:>7.1f} {row.sqs_calls:>6.3f}"
-        f" {row.write_requests:>7.4f} {row.write_units:>6.3f}"
-        f" {audit.lost:>5} {audit.duplicated:>5} {audit.changed:>7} {audit.unfinished:>5}"
-        f" {row.runs:>4}"
-    )
+def line(row: Sequence[str]) -> str:
+    return "".join(cell.ljust(width) for cell, width in zip(row, WIDTHS, strict=True)).rstrip()
 
 
 def faults(rows: Sequence[Drained]) -> list[str]:
@@ -77,49 +64,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.cases if name not in known]:
         parser.error(f"unknown case {unknown[0]!r}; there are: {', '.join(known)}")
-    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M}, {machine()}, load {os.getloadavg()[0]:.1f}")
     if not is_installed():
         print("skipped: lumigo-cli is not installed (make bench-peers)")
-    print(_HEAD, flush=True)
-    began = time.monotonic()
-    record, now = read_record(RECORD), Record()
+    print(line(COLUMNS), flush=True)
+    rows: list[Drained] = []
     for name in options.cases or [*(known if options.long else cases.SHORT)]:
-        occasion = Occasion(
-            started=datetime.now(UTC).isoformat(timespec="seconds"),
-            commit=commit(),
-            machine=machine(),
-            load=round(os.getloadavg()[0], 1),
-            turns=cases.TURNS,
-        )
-        found = []
+        measured, found = occasion(), []
         for row in known[name]():
-            found.append(row)
-            minutes, seconds = divmod(int(time.monotonic() - began), 60)
-            print(f"{line(row)}  {minutes}:{seconds:02}", flush=True)
-        record, now = (kept.with_case(name, occasion, found) for kept in (record, now))
-        write_record(RECORD, record)
-    print(f"\n{'figure to reach':<52} {'goal':<12}")
-    for goal in goals(now.rows):
+            print(line(cells([row])), flush=True)
+            found.append(replace(row, measured=measured))
+        write_rows(RECORD, found)
+        rows += found
+    print(f"\n{'figure to reach':<52} goal")
+    for goal in goals(rows):
         if goal.measured is not None:
             print(goal)
-    wrong = faults(now.rows)
+    wrong = faults(rows)
     for fault in wrong:
         print(fault, file=sys.stderr)
     return 1 if wrong else 0
 
 
-def machine() -> str:
-    return f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}"
-
-
-def commit() -> str:
-    """The commit that is measured, short; empty without git."""
-    command = ["git", "-C", str(ROOT), "rev-parse", "--short=7", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return ""
-    return done.stdout.strip()
+def occasion() -> str:
+    """Now, the commit, the machine, and what else it does."""
+    git = ["git", "-C", str(ROOT), "rev-parse", "--short=7", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+    return f"{datetime.now(UTC):%Y-%m-%d}, {commit}, {machine}, load {os.getloadavg()[0]:.1f}"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -20,17 +20,12 @@ Answer = Callable[[str, Mapping[str, str], bytes], Awaitable[tuple[int, str]]]
 """Takes path, headers and body of a request to status and JSON."""
 
 
-def serve(answer: Answer, output: TextIO, *said: object, tls: ssl.SSLContext | None = None) -> None:
-    """Answer requests until the standard input is closed.
-
-    The first line of the output has the address, and what else is said.
-    """
-    asyncio.run(_serve(answer, output, said, tls))
+def serve(answer: Answer, output: TextIO, *, tls: ssl.SSLContext | None = None) -> None:
+    """Answer requests until the standard input is closed; the output begins with the address."""
+    asyncio.run(_serve(answer, output, tls))
 
 
-async def _serve(
-    answer: Answer, output: TextIO, said: Sequence[object], tls: ssl.SSLContext | None
-) -> None:
+async def _serve(answer: Answer, output: TextIO, tls: ssl.SSLContext | None) -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
@@ -48,7 +43,7 @@ async def _serve(
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
-    print(f"http://127.0.0.1:{port}", *said, file=output, flush=True)
+    print(f"http://127.0.0.1:{port}", file=output, flush=True)
     # It ends with the process that started it.
     await asyncio.to_thread(sys.stdin.read)
 
@@ -66,15 +61,15 @@ def _response(status: int, body: bytes) -> bytes:
 @contextmanager
 def started(
     module: str, *arguments: str, environment: Mapping[str, str] | None = None
-) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A module that serves in a process of its own while the block lasts, and what it said."""
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A module that serves in a process of its own while the block lasts, and its address."""
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         try:
-            yield process, process.stdout.readline().split()
+            yield process, process.stdout.readline().strip()
         finally:
             process.terminate()
 

@@ -5,8 +5,6 @@ letters   numbered ones wait in the source queue, as died in the main queue an h
 latency   each answer takes `latency` seconds times 0.5 to 1.5, drawn from a seeded random
 receives  ten from a full queue; with `uneven` 1 to 10, drawn evenly
 failing   a part of all entries of batches, each alone (not carried out)
-pace      the stub's clock runs `pace` times as fast as ours, and its latency shrinks with it: a
-          run that waits for a rate takes a part of its time. Counts stay what they are
 time      can be skipped, for letters that wait for it
 counts    requests by action; SQS requests as billed, by 64 KB; DynamoDB requests and units
 audit     of each letter: lost, duplicated, changed, unfinished, out of order
@@ -80,7 +78,6 @@ class Conditions:
     latency: float = 0.010
     uneven: bool = False
     failing: float = 0.0
-    pace: float = 1.0
     seed: int = 1
     dedicated: Sequence[str] = ()
     rules: Sequence[Mapping[str, Any]] = ()
@@ -92,7 +89,7 @@ class Conditions:
 class Spent:
     """What was asked of the stub: requests by action, and what AWS bills for them.
 
-    `seconds` are those of its clock from the first request to the last send or delete.
+    `seconds` are those from the first request to the last send or delete.
     """
 
     sqs: Mapping[str, int]
@@ -106,10 +103,9 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Stub:
-    """The stub from another process. `began` is when its clock, epoch seconds, ran as ours."""
+    """The stub from another process."""
 
     endpoint: str
-    began: float
 
     def url(self, queue: str) -> str:
         return f"{self.endpoint}/000000000000/{queue}"
@@ -120,16 +116,20 @@ class Stub:
     def audit(self) -> Audited:
         return Audited(**ask(self.endpoint, "audit"))
 
-    def skip(self, seconds: float, *, recount: bool) -> None:
-        """Let the stub's clock be so much later, and perhaps count from now on."""
-        ask(self.endpoint, "skip", seconds=seconds, recount=recount)
+    def skip(self, seconds: float) -> None:
+        """Let so much time pass; it does not count as spent."""
+        ask(self.endpoint, "skip", seconds=seconds)
+
+    def recount(self) -> None:
+        """Count from now on."""
+        ask(self.endpoint, "recount")
 
 
 @contextmanager
 def stub(conditions: Conditions) -> Iterator[Stub]:
     """The stub in a process of its own, for as long as the block lasts."""
-    with started("lab.bench.stub", json.dumps(asdict(conditions))) as (_, (endpoint, began)):
-        yield Stub(endpoint, float(began))
+    with started("lab.bench.stub", json.dumps(asdict(conditions))) as (_, endpoint):
+        yield Stub(endpoint)
 
 
 class StubServer:
@@ -137,8 +137,7 @@ class StubServer:
 
     def __init__(self, conditions: Conditions) -> None:
         self._conditions = conditions
-        self._began, self._monotonic = time.time(), time.monotonic()
-        self._skipped = -OLD_SECONDS
+        self._age = OLD_SECONDS
         self._random = Random(conditions.seed)  # noqa: S311 - repeatable, not secret
         ids = (f"{number:08x}-1111-4111-8111-111111111111" for number in count(1))
         self._sqs = MemorySqs(self.now, lambda: next(ids))
@@ -147,25 +146,21 @@ class StubServer:
         self._create_queues()
         create_tables(self._tables)
         self._fill()
-        self._skipped = 0.0
-        self._began, self._monotonic = time.time(), time.monotonic()
+        self._age = 0.0
         # Letters and rows stay: looking for garbage among them would only cost time.
         gc.collect()
         gc.freeze()
-        self._recount()
-
-    @property
-    def began(self) -> float:
-        return self._began
+        self.control_recount()
 
     def now(self) -> float:
-        """The stub's clock: epoch seconds."""
-        return self._unskipped() + self._skipped
+        return time.time() - self._age
 
-    def _unskipped(self) -> float:
-        return self._began + (time.monotonic() - self._monotonic) * self._conditions.pace
+    def control_skip(self, seconds: float) -> None:
+        """Let so much time pass; it does not count as spent."""
+        self._age -= seconds
 
-    def _recount(self) -> None:
+    def control_recount(self) -> None:
+        """Count from now on."""
         self._calls: dict[str, Counter[str]] = {"AmazonSQS": Counter(), "DynamoDB": Counter()}
         self._consumed = self._tables.consumed
         self._billed = 0
@@ -251,10 +246,10 @@ class StubServer:
             return 200, json.dumps(command(**json.loads(body)))
         service, _, action = headers["x-amz-target"].partition(".")
         service = service.partition("_")[0]
-        half_way = self._conditions.latency / self._conditions.pace / 2
+        half_way = self._conditions.latency / 2
         await asyncio.sleep(half_way * (0.5 + self._random.random()))
         self._calls[service][action] += 1
-        self._first = self._first or self._unskipped()
+        self._first = self._first or time.time()
         try:
             request = from_wire(body)
             if service == "AmazonSQS":
@@ -294,7 +289,7 @@ class StubServer:
             return json.dumps({"Successful": [], "Failed": failed})
         text = self._called(self._sqs, action, request)
         if action.startswith(("SendMessage", "DeleteMessage")):
-            self._last = self._unskipped()
+            self._last = time.time()
         if action.startswith("SendMessage"):
             for entry in request.get("Entries", [request]):
                 attributes = entry.get("MessageAttributes", {})
@@ -313,7 +308,7 @@ class StubServer:
         ]
 
     async def _received(self, name: str, request: dict[str, Any]) -> str:
-        ends = self.now() + request.pop("WaitTimeSeconds", 0)
+        ends = time.time() + request.pop("WaitTimeSeconds", 0)
         if name != self._source:
             return "{}"
         if self._conditions.uneven:
@@ -321,7 +316,7 @@ class StubServer:
             request["MaxNumberOfMessages"] = self._random.randint(1, most)
         while True:
             text = self._called(self._sqs, "ReceiveMessage", request)
-            if text != "{}" or self.now() >= ends:
+            if text != "{}" or time.time() >= ends:
                 return text
             await asyncio.sleep(LONG_POLL_PAUSE)
 
@@ -356,11 +351,6 @@ class StubServer:
         """Letters that are in the source queue, and those that no other queue has got."""
         measure = self._sqs.measures()[self._source]
         return {"left": measure.visible + measure.not_visible, "unsent": self._books.unsent}
-
-    def control_skip(self, seconds: float, recount: bool) -> None:
-        self._skipped += seconds
-        if recount:
-            self._recount()
 
 
 def _entry(letters: LetterSeries, number: int) -> dict[str, Any]:
@@ -400,4 +390,4 @@ def _error(error: ClientError) -> str:
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     server = StubServer(Conditions(**{**given, "letters": LetterSeries(**given["letters"])}))
-    serve(server.answer, sys.stdout, server.began)
+    serve(server.answer, sys.stdout)

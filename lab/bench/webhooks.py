@@ -139,7 +139,7 @@ def posting(hangs: str = "") -> Iterator[Posting]:
         # The certificate is this machine's.
         trust.check_hostname = False
         arguments = (str(issued.trust), str(issued.key), hangs)
-        _, [address] = ends.enter_context(started("lab.bench.webhooks", *arguments))
+        _, address = ends.enter_context(started("lab.bench.webhooks", *arguments))
         made = Posting(int(address.rpartition(":")[2]), trust)
         ends.callback(made.close)
         yield made
