@@ -23,7 +23,7 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
-from deadletter.aws.clients import Clients, clients
+from deadletter.aws.clients import clients
 from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.replaying import freeze_for, snapshot_for
 from deadletter.aws.wiring.stores import Stores
@@ -33,11 +33,12 @@ from deadletter.replay.objects import lines_in
 from deadletter.replay.plan import ReplayPlan
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import Pipeline
-from deadletter.settings.resources import Resources
+from deadletter.settings.resources import resources_from_environment
 from deadletter.testing.fakes import MemoryLambda, MemoryS3
 from infra.prices import MILLION, Price
 from infra.usage import Usage
-from lab.bench.letters import MAIN, PIPELINE, SOURCE, LetterSeries
+from lab.bench.drain import Job, environment_of
+from lab.bench.letters import PIPELINE, LetterSeries
 from lab.bench.stub import Conditions, Stub, stub
 
 LETTERS = 3_000
@@ -49,8 +50,6 @@ DAYS = 30
 STEP_SECONDS = 840.0
 """The deadline of one step of a run."""
 
-REDRIVER = "AROAREDRIVER"
-
 
 def new_id() -> str:
     return uuid.uuid4().hex
@@ -58,44 +57,22 @@ def new_id() -> str:
 
 def stores_on(at: Stub, *, workers: int, days: int) -> Stores:
     """What a run of the pipeline works with."""
+    environment = environment_of(Job(way="ours", endpoint=at.endpoint))
     pipeline = replace(Pipeline(PIPELINE), rate=1e6, workers=workers)
-    resources = Resources(
-        main_url=at.url(MAIN),
-        dlq_url=at.url(SOURCE),
-        parking={"default": at.url("parking")},
-        letters_table="letters",
-        letters_bucket="bodies",
-        rules_table="rules",
-        circuits_table="circuits",
-        router_function="router",
-        trusted_senders=(REDRIVER,),
-        replay_days=days,
-    )
+    resources = replace(resources_from_environment(environment), replay_days=days)
     # Repeatable, not secret.
     world = World(clock=time.time, wait=time.sleep, new_id=new_id, random=Random(1))  # noqa: S311
     bucket: Any = MemoryS3(time.time)
-    bucket.create_bucket(Bucket="bodies")
+    bucket.create_bucket(Bucket=resources.letters_bucket)
     functions: Any = MemoryLambda(time.time, new_id)
-    made = replace(_clients(at.endpoint), s3=bucket, functions=functions)
-    router = router_for(pipeline, resources, made, world)
-    functions.register("router", lambda event, _: answer_event(router, event))
-    return Stores(pipeline, resources, made, world)
-
-
-def _clients(endpoint: str) -> Clients:
-    """The production clients, on the stub."""
-    environment = {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": REDRIVER,
-        "AWS_SECRET_ACCESS_KEY": "unused",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
     # The clients keep what they find here; others in this process must not find it.
     with patch.dict(os.environ, environment):
         clients.cache_clear()
-        made = clients()
+        made = replace(clients(), s3=bucket, functions=functions)
         clients.cache_clear()
-        return made
+    router = router_for(pipeline, resources, made, world)
+    functions.register(resources.router_function, lambda event, _: answer_event(router, event))
+    return Stores(pipeline, resources, made, world)
 
 
 def taken(letters: int, *, workers: int, days: int) -> str:

@@ -7,8 +7,8 @@ runs only the tests of its lines, the quickest first, and stops at the first tha
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
-import pickle
 import resource
 import signal
 import sys
@@ -36,8 +36,9 @@ WALL_SECONDS = 180
 # A mutant whose loop collects things without end must not take the machine's memory.
 MEMORY = 3 * 1024**3
 
-KILLED_STATUS = 1
 TIMED_OUT = {signal.SIGPROF, signal.SIGALRM, signal.SIGKILL}
+
+FORKS = multiprocessing.get_context("fork")
 
 Lines = set[tuple[str, int]]
 
@@ -64,34 +65,20 @@ class TestRun:
 
 
 def in_fork(work: Callable[[], Any]) -> Any:
-    """The result of `work`, done in a fork: nothing else stays in this process. Raises its error.
+    """The result of `work`, done in a fork: nothing else stays in this process.
 
     Raises TestsFail if the fork dies.
     """
-    out, into = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if not child:
-        try:
-            os.close(out)
-            with os.fdopen(into, "wb") as file:
-                try:
-                    answer: Any = (work(), None)
-                except Exception as error:
-                    answer = (None, error)
-                pickle.dump(answer, file)
-        finally:
-            os._exit(0)
-    os.close(into)
-    with os.fdopen(out, "rb") as file:
-        data = file.read()
-    os.waitpid(child, 0)
-    if not data:
-        raise TestsFail("the process that runs the tests died")
-    result, raised = pickle.loads(data)  # noqa: S301 - written by our own fork
-    if raised is not None:
-        raise raised
-    return result
+    ours, theirs = FORKS.Pipe()
+    process = FORKS.Process(target=lambda: theirs.send(work()))
+    process.start()
+    theirs.close()
+    try:
+        return ours.recv()
+    except EOFError:
+        raise TestsFail("the process that runs the tests died") from None
+    finally:
+        process.join()
 
 
 def run_mutants(
@@ -106,16 +93,17 @@ def run_mutants(
     """
     session = MutationSession(library, mutants)
 
-    def collect_and_run() -> list[Ending | None]:
+    def collect_and_run() -> tuple[list[Ending | None], str]:
         _to_nowhere(1)
         session.note_imports()
         code = pytest.main([*OPTIONS, "-m", marks, *tests], plugins=[session])
-        if session.error or code:
-            raise TestsFail(session.error or f"pytest ends with {code} without any mutant")
-        return session.endings
+        error = f"pytest ends with {code} without any mutant" if code else ""
+        return session.endings, session.error or error
 
-    endings: list[Ending | None] = in_fork(collect_and_run)
-    return endings
+    endings, error = in_fork(collect_and_run)
+    if error:
+        raise TestsFail(error)
+    return list(endings)
 
 
 # Without plugins that look back at all sessions, or collect garbage several times at their end.
@@ -202,20 +190,20 @@ class MutationSession:
             (run for run in runs if run.lines & mutant.lines),
             key=lambda run: (own not in str(items[run.place].path), run.seconds),
         )
-        child = os.fork()
-        if not child:
-            status = KILLED_STATUS
-            try:
-                _to_nowhere(1, 2)
-                resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-                signal.alarm(WALL_SECONDS)
-                functions.forget_caches()
-                for function in reached:
-                    function.__code__ = mutant.code
-                status = KILLED_STATUS if self._is_noticed(items, tests) else 0
-            finally:
-                os._exit(status)
-        ending = ending_of(os.waitpid(child, 0)[1])
+
+        def run() -> None:
+            _to_nowhere(1, 2)
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            signal.alarm(WALL_SECONDS)
+            functions.forget_caches()
+            for function in reached:
+                function.__code__ = mutant.code
+            sys.exit(self._is_noticed(items, tests))
+
+        process = FORKS.Process(target=run)
+        process.start()
+        process.join()
+        ending = _ending_of(process.exitcode or 0)
         is_hidden = ending is Ending.SURVIVED and mutant.lines & self._early
         return None if is_hidden else ending
 
@@ -262,11 +250,11 @@ class ImportedFunctions:
             cache.cache_clear()
 
 
-def ending_of(status: int) -> Ending:
-    """How a mutant's process ended."""
-    if os.WIFSIGNALED(status):
-        return Ending.TIMEOUT if os.WTERMSIG(status) in TIMED_OUT else Ending.KILLED
-    return Ending.KILLED if os.WEXITSTATUS(status) else Ending.SURVIVED
+def _ending_of(code: int) -> Ending:
+    """How a mutant's process ended: by a signal if the code is negative."""
+    if -code in TIMED_OUT:
+        return Ending.TIMEOUT
+    return Ending.KILLED if code else Ending.SURVIVED
 
 
 def _to_nowhere(*descriptors: int) -> None:
