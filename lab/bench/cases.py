@@ -95,9 +95,7 @@ def drained(
         job = Job(way=way, endpoint=at.endpoint, pipeline=pipeline, **more)
         made = effort(job)
         if waits:
-            at.skip(PASSES)
-            if is_counted_from_wait:
-                at.recount()
+            at.skip(PASSES, recount=is_counted_from_wait)
             later = effort(replace(job, until="unsent", skipped=PASSES))
             made = later if is_counted_from_wait else made + later
         return _drained(case, way, conditions, made, at)
@@ -114,28 +112,17 @@ def _drained(case: str, way: str, conditions: Conditions, made: Effort, at: Stub
     # A run that keeps to a pace takes its time.
     run = max(made.cpu / CPU_SHARE, made.busy_seconds)
     return Drained(
-        case=case,
-        way=way,
-        letters=letters,
-        seconds=spent.seconds,
+        case=case, way=way, letters=letters, seconds=spent.seconds, runs=made.runs,
         rate=letters / spent.seconds if spent.seconds else 0.0,
-        cpu=cpu / letters * 1_000,
-        cores=cpu / spent.seconds if spent.seconds else 0.0,
-        peak_mb=made.peak_mb,
-        sqs_calls=sum(spent.sqs.values()) / letters,
-        billed=spent.billed / letters,
-        write_requests=spent.write_requests / letters,
-        write_units=spent.write_units / letters,
-        read_units=spent.read_units / letters,
+        cpu=cpu / letters * 1_000, cores=cpu / spent.seconds if spent.seconds else 0.0,
+        peak_mb=made.peak_mb, sqs_calls=sum(spent.sqs.values()) / letters,
+        billed=spent.billed / letters, write_requests=spent.write_requests / letters,
+        write_units=spent.write_units / letters, read_units=spent.read_units / letters,
         invocations=(made.invocations + made.runs) / letters,
-        gb_seconds=(router + run) * MEMORY_GB / letters,
-        runs=made.runs,
-        shards=made.shards,
-        possible_duplicates=made.possible_duplicates,
-        audit=at.audit(),
-        trouble=made.trouble,
+        gb_seconds=(router + run) * MEMORY_GB / letters, shards=made.shards,
+        possible_duplicates=made.possible_duplicates, audit=at.audit(), trouble=made.trouble,
         requests={**spent.sqs, **spent.dynamodb},
-    )
+    )  # fmt: skip
 
 
 def rule(name: str, tenant: str, action: str, **more: Any) -> dict[str, Any]:

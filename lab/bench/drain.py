@@ -151,36 +151,24 @@ def environment_of(job: Job) -> dict[str, str]:
     fifo = ".fifo" if job.pipeline.get("fifo") else ""
     arn = "arn:aws:sqs:us-east-1:123456789012:"
     return {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'lambdas'}",
-        "AWS_ENDPOINT_URL": job.endpoint,
-        "AWS_ENDPOINT_URL_LAMBDA": job.router or job.endpoint,
-        "AWS_ACCESS_KEY_ID": "AKIABENCH",
-        "AWS_SECRET_ACCESS_KEY": "bench",
-        "AWS_SESSION_TOKEN": "bench",
+        "PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}:{ROOT / 'lambdas'}",
+        "AWS_ENDPOINT_URL": job.endpoint, "AWS_ENDPOINT_URL_LAMBDA": job.router or job.endpoint,
+        "AWS_ACCESS_KEY_ID": "AKIABENCH", "AWS_SECRET_ACCESS_KEY": "bench",
+        "AWS_SESSION_TOKEN": "bench", "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_DEFAULT_REGION": "us-east-1", "AWS_REGION": "us-east-1",
         # As in Lambda: clients are made while a function starts.
-        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_LAMBDA_FUNCTION_NAME": "redrive",
-        "POWERTOOLS_SERVICE_NAME": "bench",
-        "APP": "deadletter",
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand", "AWS_LAMBDA_FUNCTION_NAME": "redrive",
+        "POWERTOOLS_SERVICE_NAME": "bench", "APP": "deadletter",
         "PIPELINE": json.dumps({"name": PIPELINE, **job.pipeline}),
-        "MAIN_URL": url + MAIN + fifo,
-        "MAIN_ARN": arn + MAIN + fifo,
-        "DLQ_URL": url + SOURCE + fifo,
-        "DLQ_ARN": arn + SOURCE + fifo,
+        "MAIN_URL": url + MAIN + fifo, "MAIN_ARN": arn + MAIN + fifo,
+        "DLQ_URL": url + SOURCE + fifo, "DLQ_ARN": arn + SOURCE + fifo,
         "PARKING": json.dumps({"default": url + "parking" + fifo}),
         "DEDICATED": json.dumps({name: url + name for name in job.pipeline.get("dedicated", ())}),
-        "LETTERS_TABLE": "letters",
-        "LETTERS_BUCKET": "bodies",
-        "RULES_TABLE": "rules",
-        "CIRCUITS_TABLE": "circuits",
-        "ROUTER_FUNCTION": "router",
+        "LETTERS_TABLE": "letters", "LETTERS_BUCKET": "bodies", "RULES_TABLE": "rules",
+        "CIRCUITS_TABLE": "circuits", "ROUTER_FUNCTION": "router",
         **({"REDRIVE_FUNCTION": "redrive"} if job.shards else {}),
         "TRUSTED_SENDERS": '["AROAREDRIVER"]',
-    }
+    }  # fmt: skip
 
 
 def cpu_seconds(whose: int) -> float:
@@ -204,13 +192,10 @@ def _naive(job: Job) -> Effort:
             QueueUrl=source, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
         ).get("Messages"):
             copies: Any = [
-                {
-                    "Id": message["MessageId"],
-                    "MessageBody": message["Body"],
-                    "MessageAttributes": message.get("MessageAttributes", {}),
-                }
+                {"Id": message["MessageId"], "MessageBody": message["Body"],
+                 "MessageAttributes": message.get("MessageAttributes", {})}
                 for message in messages
-            ]
+            ]  # fmt: skip
             sqs.send_message_batch(QueueUrl=main, Entries=copies)
             received: Any = [
                 {"Id": message["MessageId"], "ReceiptHandle": message["ReceiptHandle"]}
@@ -238,14 +223,11 @@ def lambda_context(seconds: float) -> Any:
     """What the handlers and their decorators ask a Lambda context for."""
     ends = time.time() + seconds
     return SimpleNamespace(
-        function_name="redrive",
-        function_version="$LATEST",
-        memory_limit_in_mb=512,
+        function_name="redrive", function_version="$LATEST", memory_limit_in_mb=512,
         invoked_function_arn="arn:aws:lambda:us-east-1:000000000000:function:redrive",
-        aws_request_id="44444444-4444-4444-8444-444444444444",
-        client_context=None,
+        aws_request_id="44444444-4444-4444-8444-444444444444", client_context=None,
         get_remaining_time_in_millis=lambda: max(0, int((ends - time.time()) * 1000)),
-    )
+    )  # fmt: skip
 
 
 def _ours(job: Job) -> Effort:
@@ -304,11 +286,8 @@ def _serve_router(job: Job, output: TextIO) -> None:
 def _peak_mb() -> float:
     """The peak of this process's resident memory."""
     # What getrusage reports is at least the memory of the process that started this one.
-    status = Path("/proc/self/status")
-    if status.exists():
-        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        return int(lines["VmHWM"].split()[0]) / 1024
-    return getrusage(RUSAGE_SELF).ru_maxrss / 1024
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _do(job: Job) -> Effort:

@@ -63,17 +63,10 @@ def cells(rows: Sequence[Drained]) -> list[str]:
     wrong = [sum(counts) for counts in zip(*audits, strict=True)]
     peak = max(row.peak_mb for row in rows)
     return [
-        first.case,
-        first.way,
-        f"{first.letters:,}",
-        f"{rate:,.0f}",
-        f"{cpu:.2f}",
-        f"{cores:.2f}",
-        f"{calls:.3f}",
-        f"{requests:.3f}, {units:.3f}" if first.way == "ours" else "",
-        ", ".join(map(str, wrong)) if any(wrong) else "0",
-        f"{peak:.0f}" if peak else "",
-    ]
+        first.case, first.way, f"{first.letters:,}", f"{rate:,.0f}", f"{cpu:.2f}", f"{cores:.2f}",
+        f"{calls:.3f}", f"{requests:.3f}, {units:.3f}" if first.way == "ours" else "",
+        ", ".join(map(str, wrong)) if any(wrong) else "0", f"{peak:.0f}" if peak else "",
+    ]  # fmt: skip
 
 
 def case_of(row: Drained) -> str:

@@ -39,12 +39,12 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.contract import MAIN_DLQ, ROWS_KEPT, Partition, circuit_lane
-from deadletter.failure.failure import Category, Failure
 from deadletter.redrive.journal import Intent, Plan
 from deadletter.redrive.source_memory import PAST, SourceMemory
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 from lab.bench.letters import MAIN, PIPELINE, SOURCE, Audited, Books, LetterSeries
 from lab.bench.server import ask, serve, started
+from tests.samples import failed
 from tests.tables import LETTERS, RULES, create_tables
 
 PRODUCER = "AIDAPRODUCER"
@@ -116,13 +116,9 @@ class Stub:
     def audit(self) -> Audited:
         return Audited(**ask(self.endpoint, "audit"))
 
-    def skip(self, seconds: float) -> None:
-        """Let so much time pass; it does not count as spent."""
-        ask(self.endpoint, "skip", seconds=seconds)
-
-    def recount(self) -> None:
-        """Count from now on."""
-        ask(self.endpoint, "recount")
+    def skip(self, seconds: float, *, recount: bool) -> None:
+        """Let so much time pass, which does not count as spent; perhaps count from now on."""
+        ask(self.endpoint, "skip", seconds=seconds, recount=recount)
 
 
 @contextmanager
@@ -150,17 +146,17 @@ class StubServer:
         # Letters and rows stay: looking for garbage among them would only cost time.
         gc.collect()
         gc.freeze()
-        self.control_recount()
+        self._recount()
 
     def now(self) -> float:
         return time.time() - self._age
 
-    def control_skip(self, seconds: float) -> None:
-        """Let so much time pass; it does not count as spent."""
+    def control_skip(self, seconds: float, recount: bool) -> None:
         self._age -= seconds
+        if recount:
+            self._recount()
 
-    def control_recount(self) -> None:
-        """Count from now on."""
+    def _recount(self) -> None:
         self._calls: dict[str, Counter[str]] = {"AmazonSQS": Counter(), "DynamoDB": Counter()}
         self._consumed = self._tables.consumed
         self._billed = 0
@@ -224,16 +220,10 @@ class StubServer:
     def _failure_records(self, origins: Sequence[str]) -> None:
         tables: Any = self._tables
         ledger = DynamoDBLedger(tables, LETTERS, PIPELINE, self.now, ROWS_KEPT)
-        failure = Failure(
-            at=self.now(),
-            attempt=0,
-            category=Category.TRANSIENT,
-            error_type="TimeoutError",
+        failure = failed(
+            at=self.now(), fingerprint="0123456789abcdef", receive=RECEIVES, queue=MAIN,
             message="no answer from inventory within <number> s",
-            fingerprint="0123456789abcdef",
-            receive=RECEIVES,
-            queue=MAIN,
-        )
+        )  # fmt: skip
         for origin in origins:
             ledger.failed(origin, failure)
 

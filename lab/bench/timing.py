@@ -55,10 +55,8 @@ def compiled() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ,
-            "AWS_REGION": "eu-west-1",
-            "AWS_DEFAULT_REGION": "eu-west-1",
-            "AWS_ACCESS_KEY_ID": "bench",
-            "AWS_SECRET_ACCESS_KEY": "bench",
+            **dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), "eu-west-1"),
+            **dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "bench"),
             "AWS_EC2_METADATA_DISABLED": "true",
             "PYTHONPATH": f"{ROOT}:{ROOT / 'lambdas'}",
             "PYTHONPYCACHEPREFIX": folder,

@@ -69,16 +69,11 @@ class Posting:
             registry=registry,
             secrets=SimpleNamespace(read=lambda _: secret),
             post=HttpsClient(
-                REQUEST_TIMEOUT,
-                time.monotonic,
-                lookup=self._look_up,
-                dial=self._dial,
-                trust=trust,
-                kept=self._kept,
+                REQUEST_TIMEOUT, time.monotonic,
+                lookup=self._look_up, dial=self._dial, trust=trust, kept=self._kept,
             ),
-            body=Body.JSON,
-            clock=self._box.clock,
-        )
+            body=Body.JSON, clock=self._box.clock,
+        )  # fmt: skip
 
     def close(self) -> None:
         self._kept.close()
@@ -98,11 +93,9 @@ class Posting:
         made = self._box.runtime.consumer
         assert made is not None
         consumer = replace(made, handle=self._deliver, crew=Threads(self._box.clock))
+        deadline = self._box.clock() + 60
         consumer.process(
-            event["Records"],
-            deadline=self._box.clock() + 60,
-            concurrency=POSTS_AT_ONCE,
-            lane=lane_of,
+            event["Records"], deadline=deadline, concurrency=POSTS_AT_ONCE, lane=lane_of
         )
 
     def _deliver(self, delivery: Delivery) -> None:

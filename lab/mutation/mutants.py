@@ -25,7 +25,7 @@ COMPARISONS: dict[type[ast.cmpop], Sequence[type[ast.cmpop]]] = {
     ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,),
     ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
 }  # fmt: skip
-FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 # What says nothing at run time, or runs at import.
 NOT_RUN = {"annotation", "returns", "decorator_list"}
 
@@ -73,18 +73,16 @@ def mutants(module: str, source: str, path: str) -> Iterator[Mutant]:
 
 def _functions(
     body: Sequence[ast.stmt], classes: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], ast.FunctionDef | ast.AsyncFunctionDef]]:
+) -> Iterator[tuple[tuple[str, ...], Function]]:
     """The functions of a module and of its classes, each with the names of its classes."""
     for statement in body:
-        if isinstance(statement, FUNCTION):
+        if isinstance(statement, Function):
             yield classes, statement
         elif isinstance(statement, ast.ClassDef):
             yield from _functions(statement.body, (*classes, statement.name))
 
 
-def _compiled(
-    classes: Sequence[str], function: ast.FunctionDef | ast.AsyncFunctionDef, path: str
-) -> CodeType:
+def _compiled(classes: Sequence[str], function: Function, path: str) -> CodeType:
     """The code of a function, compiled in its classes: `super()` and `__names` need them."""
     tree: ast.stmt = function
     for name in reversed(classes):
@@ -97,9 +95,7 @@ def _compiled(
     return code
 
 
-def _mistakes(
-    function: ast.FunctionDef | ast.AsyncFunctionDef,
-) -> Iterator[ast.expr | ast.stmt | ast.ExceptHandler]:
+def _mistakes(function: Function) -> Iterator[ast.expr | ast.stmt | ast.ExceptHandler]:
     """Make each mistake in turn, give the node that is wrong for so long, and take it back."""
     waiting: list[ast.AST] = [function]
     while waiting:
