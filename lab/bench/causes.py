@@ -11,12 +11,9 @@ import sys
 import time
 from collections.abc import Sequence
 from itertools import count
-from pathlib import Path
 from threading import RLock
 from types import SimpleNamespace
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from console.operations.app import App, DeployedPipeline
 from console.operations.deadline import Deadline

@@ -11,12 +11,9 @@ import gc
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from aws_lambda_powertools.utilities.batch import process_partial_response
 

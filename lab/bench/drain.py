@@ -26,8 +26,6 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from types import SimpleNamespace
 from typing import Any, TextIO
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
-
 from lab.bench import lumigo
 from lab.bench.letters import MAIN, PIPELINE, SOURCE
 from lab.bench.server import ROOT, ask, serve, started

@@ -71,15 +71,6 @@ class Audited:
     changed: int = 0
     disordered: int = 0
 
-    @property
-    def is_safe(self) -> bool:
-        """Whether letters that are left are the only thing wrong."""
-        return not (self.lost or self.duplicated or self.changed or self.disordered)
-
-    @property
-    def is_clean(self) -> bool:
-        return self.is_safe and not self.unfinished
-
 
 class Books:
     """What was sent to other queues than the source."""

@@ -16,12 +16,9 @@ import sys
 import time
 import uuid
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 from unittest.mock import patch
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.clients import clients
 from deadletter.aws.wiring.judging import router_for

@@ -10,11 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.message import stamp
 from deadletter.message.letter import MAX_BYTES, from_event

@@ -24,8 +24,6 @@ from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
-
 from deadletter.contract import Body
 from deadletter.processing.crew import Threads
 from deadletter.processing.delivery import Delivery
