@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -257,10 +257,8 @@ def beside() -> Iterator[Drained]:
 
 Case = Callable[[], Iterator[Drained]]
 
-SHORT: Mapping[str, Case] = {
-    case.__name__: case for case in (ways, pace, trickle, uneven, rules, failing)
-}
-LONG: Mapping[str, Case] = {
-    case.__name__: case
-    for case in (many, standing, lanes, room, groups, large, parking, share, shards, beside)
-}
+SHORT: Sequence[Case] = (ways, pace, trickle, uneven, rules, failing)
+LONG: Sequence[Case] = (
+    *(many, standing, lanes, room, groups),
+    *(large, parking, share, shards, beside),
+)

@@ -285,14 +285,10 @@ class StubServer:
 
     def _failing(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         """Take the entries that are to fail out of a batch."""
-        entries = request["Entries"]
-        fails = [self._random.random() < self._conditions.failing for _ in entries]
-        request["Entries"] = [one for one, fail in zip(entries, fails, strict=True) if not fail]
-        return [
-            {"Id": one["Id"], "SenderFault": False, "Code": "InternalError"}
-            for one, fail in zip(entries, fails, strict=True)
-            if fail
-        ]
+        dice, chance = self._random.random, self._conditions.failing
+        failing = [entry["Id"] for entry in request["Entries"] if dice() < chance]
+        request["Entries"] = [each for each in request["Entries"] if each["Id"] not in failing]
+        return [{"Id": name, "SenderFault": False, "Code": "InternalError"} for name in failing]
 
     async def _received(self, name: str, request: dict[str, Any]) -> str:
         ends = time.time() + request.pop("WaitTimeSeconds", 0)
@@ -311,28 +307,17 @@ class StubServer:
 
     def control_spent(self) -> dict[str, Any]:
         consumed = self._tables.consumed - self._consumed
-        return asdict(
-            Spent(
-                sqs=dict(self._calls["AmazonSQS"]),
-                dynamodb=dict(self._calls["DynamoDB"]),
-                billed=self._billed,
-                read_units=consumed.read_units,
-                write_requests=consumed.write_requests,
-                write_units=consumed.write_units,
-                seconds=max(0.0, self._last - self._first),
-            )
-        )
-
-    def _left(self) -> list[int | None]:
-        return [
-            self._conditions.letters.number_in(message.body)
-            for message in self._sqs.snapshot()
-            if message.queue == self._source
-        ]
+        return {
+            "sqs": self._calls["AmazonSQS"], "dynamodb": self._calls["DynamoDB"],
+            "billed": self._billed, "read_units": consumed.read_units,
+            "write_requests": consumed.write_requests, "write_units": consumed.write_units,
+            "seconds": max(0.0, self._last - self._first),
+        }  # fmt: skip
 
     def control_audit(self) -> dict[str, Any]:
-        left = {number for number in self._left() if number is not None}
-        return asdict(self._books.audit(left))
+        messages = [each for each in self._sqs.snapshot() if each.queue == self._source]
+        numbers = (self._conditions.letters.number_in(message.body) for message in messages)
+        return asdict(self._books.audit({number for number in numbers if number is not None}))
 
     def control_left(self) -> dict[str, int]:
         """Letters that are in the source queue, and those that no other queue has got."""
@@ -358,13 +343,9 @@ def to_wire(value: Any) -> str:
 
 def from_wire(text: str | bytes) -> Any:
     """Attribute values as boto3's caller wrote them."""
-    return json.loads(text, object_hook=_with_bytes)
-
-
-def _with_bytes(found: dict[str, Any]) -> dict[str, Any]:
-    if found.keys() == {"B"} and isinstance(found["B"], str):
-        return {"B": base64.b64decode(found["B"])}
-    return found
+    return json.loads(text, object_hook=lambda found: (
+        {"B": base64.b64decode(found["B"])} if found.keys() == {"B"} else found
+    ))  # fmt: skip
 
 
 def _error(error: ClientError) -> str:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,12 @@ def test_figures_are_written_and_a_lost_letter_fails(
 ) -> None:
     monkeypatch.setattr(moving, "RECORD", tmp_path / "bench.json")
     rows = [ours]
-    monkeypatch.setattr(cases, "SHORT", {"ways": lambda: iter(rows)})
+
+    def ways() -> Iterator[Drained]:
+        yield from rows
+
+    monkeypatch.setattr(cases, "SHORT", (ways,))
+    monkeypatch.setattr(cases, "LONG", ())
     assert moving.main([]) == 0
     [kept] = read_rows(tmp_path / "bench.json")
     assert kept.measured
