@@ -18,34 +18,34 @@ LETTERS = int(os.environ.get("LETTERS", "10000"))
 MANY = int(os.environ.get("MANY", "100000"))
 TURNS = int(os.environ.get("TURNS", "3"))
 
+# Letters of cases that take long, and of which counts matter more than speed.
 COUNTED = LETTERS // 2
-"""Letters of cases that take long, and of which counts matter more than speed."""
 
+# Letters for the memory of more to grow from.
 FEWEST = 1_000
-"""Letters for the memory of more to grow from."""
 
+# Letters of 50 seconds, at 50 a second.
 PACED = 2_500
-"""Letters of 50 seconds, at 50 a second."""
 
+# Letters a minute: a million in a month.
 TRICKLE = 23
-"""Letters a minute: a million in a month."""
 
+# Letters of the FIFO case, each of which waits once.
 ORDERED = 2_000
-"""Letters of the FIFO case, each of which waits once."""
 
+# Seconds that letters which wait an hour are left alone.
 PASSES = 4_000.0
-"""Seconds that letters which wait an hour are left alone."""
 
+# Letters on record as intents of runs that were killed.
 INTENTS = 4_000
-"""Letters on record as intents of runs that were killed."""
 
+# Lanes of the waiting room that were used in the last day, and are empty.
 LANES = (1_000, 10_000)
-"""Lanes of the waiting room that were used in the last day, and are empty."""
 
 SHARDS = (1, 2, 4, 8)
 
+# Milliseconds a request at which ours with shards runs beside lumigo-cli.
 BESIDE = (10, 100)
-"""Milliseconds a request at which ours with shards runs beside lumigo-cli."""
 
 UNPACED: Mapping[str, Any] = {
     "fixed_rate": 1e6,
@@ -59,11 +59,11 @@ HOUR_OF_BACKOFF: Mapping[str, Any] = {
     "policy": {"backoff": dict.fromkeys(("base", "floor", "cap"), 7200)},
 }
 
+# Of each of our functions, as deployed.
 MEMORY_GB = 512 / 1024
-"""Of each of our functions, as deployed."""
 
+# The part of a core that Lambda gives a function of this memory (1,769 MB are a whole one).
 CPU_SHARE = 512 / 1769
-"""The part of a core that Lambda gives a function of this memory (1,769 MB are a whole one)."""
 
 
 def drained(

@@ -31,8 +31,8 @@ from tests.tables import CIRCUITS, LETTERS, RULES, create_tables
 
 SIZES = (4_000, 20_000)
 
+# Fingerprints: of eight letters five, two and one have each cause.
 CAUSE_OF = (*("payment down",) * 5, *("no such order",) * 2, "timeout")
-"""Fingerprints: of eight letters five, two and one have each cause."""
 
 
 class SessionInMemory(Session):

@@ -26,12 +26,12 @@ from lab.bench.timing import Metered
 BATCH = 10
 TURNS = 300
 
+# Of a process's first batch: two for each message, and it reads the circuits and writes its
+# outcomes, its causes of failure and its collisions.
 MOST_CALLS = 24
-"""Of a process's first batch: two for each message, and it reads the circuits and writes its
-outcomes, its causes of failure and its collisions."""
 
+# Milliseconds of CPU that a message may add.
 MOST_MS = 1.0
-"""Milliseconds of CPU that a message may add."""
 
 PIPELINE = Pipeline("orders", context={"tenantId": "body.tenantId"}, idempotency_key="body.orderId")
 

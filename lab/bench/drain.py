@@ -34,11 +34,11 @@ from lab.bench.share import at_share
 NAIVE_THREADS = 16
 MOST_RUNS = 60
 
+# Runs after which a job ends, if none of them moved anything.
 FRUITLESS_RUNS = 3
-"""Runs after which a job ends, if none of them moved anything."""
 
+# Seconds that one run may take.
 RUN_SECONDS = 840.0
-"""Seconds that one run may take."""
 
 SERVE_ROUTER = "router"
 

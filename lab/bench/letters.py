@@ -14,8 +14,8 @@ from deadletter.message.stamp import NAME as OUR_ATTRIBUTE
 
 PIPELINE = "orders"
 
+# The names of the queue with the letters, and of the one where they belong.
 SOURCE, MAIN = "source", "main"
-"""The names of the queue with the letters, and of the one where they belong."""
 
 _START = '{"order": "'
 _DIGITS = 8

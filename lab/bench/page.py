@@ -20,9 +20,9 @@ from lab.bench.server import ROOT
 PAGE = ROOT / "docs" / "performance.md"
 CASES = PAGE.with_suffix(".csv")
 
+# The cases that tell what AWS bills for a letter of ours, and their names on the page.
 USED = {"ways": "full pace", "pace": "default pace", "trickle": "23 a minute"}
 USED |= {"groups": "FIFO", "large": "200 KB"}
-"""The cases that tell what AWS bills for a letter of ours, and their names on the page."""
 
 _PLACE = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

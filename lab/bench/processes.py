@@ -18,8 +18,8 @@ from sandbox.server import Sandbox
 
 TURNS = 5
 
+# Milliseconds of CPU before the first event of a function, at most.
 STARTS = {"redrive": 350, "route": 300}
-"""Milliseconds of CPU before the first event of a function, at most."""
 
 FUNCTION = {
     "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",

@@ -41,11 +41,11 @@ from lab.bench.stub import Conditions, Stub, stub
 LETTERS = 3_000
 BODY_BYTES = 2_048
 
+# For which originals are kept: the setting's default.
 DAYS = 30
-"""For which originals are kept: the setting's default."""
 
+# The deadline of one step of a run.
 STEP_SECONDS = 840.0
-"""The deadline of one step of a run."""
 
 
 def new_id() -> str:

@@ -24,12 +24,12 @@ SIZES = (20, 1_000)
 TURNS = 7
 LETTERS = 200
 
+# Milliseconds of CPU a letter with 1,000 rules, at the most.
 MOST = 3.0
-"""Milliseconds of CPU a letter with 1,000 rules, at the most."""
 
+# Milliseconds of CPU a hostile message, unless it consists of tiny values only: `json.loads` alone
+# takes longer for these, and an ordinary message of many numbers looks the same.
 MOST_HOSTILE = 5.0
-"""Milliseconds of CPU a hostile message, unless it consists of tiny values only: `json.loads` alone
-takes longer for these, and an ordinary message of many numbers looks the same."""
 
 NOW = 1_790_000_000.0
 ORDERS = Pipeline("orders", context={name: f"body.{name}" for name in ("tenantId", "messageType")})
@@ -60,11 +60,11 @@ def with_operators(number: int) -> dict[str, Any]:
     )[number // 10 % 7]
 
 
+# The rules of each row.
 MIXES: Mapping[str, Callable[[int], dict[str, Any]]] = {
     "exact values": exact,
     "10 % operators": lambda n: exact(n) if n % 10 else with_operators(n),
 }
-"""The rules of each row."""
 
 
 def hostile_bodies() -> Iterator[tuple[str, str, bool]]:

@@ -16,8 +16,8 @@ from typing import Any, TextIO
 
 ROOT = Path(__file__).parents[2]
 
+# Takes path, headers and body of a request to status and JSON.
 Answer = Callable[[str, Mapping[str, str], bytes], Awaitable[tuple[int, str]]]
-"""Takes path, headers and body of a request to status and JSON."""
 
 
 def serve(answer: Answer, output: TextIO, *, tls: ssl.SSLContext | None = None) -> None:

@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+# Seconds after which the process may go on: shorter than what it waits for.
 PERIOD = 0.020
-"""Seconds after which the process may go on: shorter than what it waits for."""
 
+# Seconds between two looks at its CPU time.
 LOOK = 0.001
-"""Seconds between two looks at its CPU time."""
 
 
 @contextmanager

@@ -44,23 +44,23 @@ from lab.bench.server import ask, serve, started
 from tests.samples import failed
 from tests.tables import LETTERS, RULES, create_tables
 
+# The SenderId of all letters.
 PRODUCER = "AIDAPRODUCER"
-"""The SenderId of all letters."""
 
+# Receives of a letter before it died.
 RECEIVES = 1
-"""Receives of a letter before it died."""
 
+# Letters of 200 KB that one batch holds.
 BATCH = 5
-"""Letters of 200 KB that one batch holds."""
 
+# Seconds ago at which everything happened that the stub begins with.
 OLD_SECONDS = 3_600.0
-"""Seconds ago at which everything happened that the stub begins with."""
 
+# Seconds between two looks of a long poll into its queue.
 LONG_POLL_PAUSE = 0.01
-"""Seconds between two looks of a long poll into its queue."""
 
+# SQS bills a request for each 64 KB of what it carries.
 BILLED_BYTES = 64 * 1024
-"""SQS bills a request for each 64 KB of what it carries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,14 +41,14 @@ from sandbox import certificate
 TENANTS = [f"t{number}" for number in range(POSTS_AT_ONCE)]
 BATCHES = 10
 
+# Seconds that each exchange with an endpoint or the resolver takes on the way.
 ROUND_TRIP = 0.02
-"""Seconds that each exchange with an endpoint or the resolver takes on the way."""
 
+# Seconds that an endpoint takes to answer.
 WORK = 0.02
-"""Seconds that an endpoint takes to answer."""
 
+# Seconds that one POST may take: the setting's default.
 REQUEST_TIMEOUT = 5.0
-"""Seconds that one POST may take: the setting's default."""
 
 
 class Posting:

@@ -14,6 +14,7 @@ WHOLE_RUNS = (
     *("simulation", "looks", "run_memory", "standing_intents"),
 )
 
+# The packages that decide, the most dangerous ones first, and tests beside their own.
 TARGETS: Mapping[str, Sequence[str]] = {
     "redrive": [f"tests/simulation/test_{name}.py" for name in WHOLE_RUNS],
     "circuit": [],
@@ -32,7 +33,6 @@ TARGETS: Mapping[str, Sequence[str]] = {
     "settings": [],
     "signals": ["tests/console/operations/test_attention.py"],
 }
-"""The packages that decide, the most dangerous ones first, and tests beside their own."""
 
 # Thousands of schedules, a deployed app: too long to run once for each mutant.
 CHOSEN_TESTS = "not long and not sandbox and not nightly and not drill"
