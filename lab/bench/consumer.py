@@ -95,14 +95,13 @@ def main() -> int:
         for way in (bare, *ways.values()):
             way.turn()
     print(f"{'a message of a batch that succeeds':<35} {'CPU added, ms':>13}  calls of the batch")
-    failed = 0
+    is_over = False
     for name, way in ways.items():
         added, calls = median(way.spent) - median(bare.spent), sum(way.calls.values())
         print(f"{name:<35} {added:>13.3f}  {calls}: {way.calls}")
-        if calls > MOST_CALLS or added > MOST_MS:
-            print(f"{name}: at most {MOST_MS:g} ms, {MOST_CALLS} calls", file=sys.stderr)
-            failed = 1
-    return failed
+        is_over |= calls > MOST_CALLS or added > MOST_MS
+    print(f"at most {MOST_MS:g} ms, {MOST_CALLS} calls: {'not reached' if is_over else 'reached'}")
+    return 1 if is_over else 0
 
 
 if __name__ == "__main__":

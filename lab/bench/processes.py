@@ -8,11 +8,11 @@ nothing is deployed and a queue has a hundred messages. Files are compiled.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from lab.bench.drain import Job, environment_of
 from lab.bench.timing import compiled, process_cost
 from sandbox.server import Sandbox
 
@@ -20,13 +20,6 @@ TURNS = 5
 
 # Milliseconds of CPU before the first event of a function, at most.
 STARTS = {"redrive": 350, "route": 300}
-
-FUNCTION = {
-    "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
-    "PIPELINE": json.dumps({"name": "orders"}),
-    "MAIN_URL": "https://sqs.eu-west-1.amazonaws.com/111122223333/orders",
-    "LETTERS_TABLE": "letters",
-}
 
 MESSAGES = 100
 COMMANDS = (
@@ -40,7 +33,8 @@ COMMANDS = (
 def measure_starts(environment: Mapping[str, str]) -> None:
     for function, most in STARTS.items():
         code = f"import handlers.{function}, os; os._exit(0)"
-        deployed = {**environment, **FUNCTION, "AWS_LAMBDA_FUNCTION_NAME": function}
+        settings = environment_of(Job(way="ours", endpoint="http://127.0.0.1:1"))
+        deployed = {**environment, **settings, "AWS_LAMBDA_FUNCTION_NAME": function}
         _, cpu = process_cost(("-c", code), deployed, TURNS)
         print(f"{cpu:5.0f} ms CPU until the first event: {function} (≤ {most})", flush=True)
 

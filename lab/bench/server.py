@@ -49,13 +49,12 @@ async def _serve(answer: Answer, output: TextIO, tls: ssl.SSLContext | None) -> 
 
 
 def _response(status: int, body: bytes) -> bytes:
-    head = (
-        f"HTTP/1.1 {status} {'OK' if status == 200 else 'Error'}\r\n"
-        "Content-Type: application/x-amz-json-1.0\r\n"
-        "x-amzn-RequestId: 33333333-3333-4333-8333-333333333333\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
+    lines = (
+        f"HTTP/1.1 {status} {'OK' if status == 200 else 'Error'}",
+        *("Content-Type: application/x-amz-json-1.0", f"Content-Length: {len(body)}"),
+        "x-amzn-RequestId: 33333333-3333-4333-8333-333333333333\r\n\r\n",
     )
-    return head.encode() + body
+    return "\r\n".join(lines).encode() + body
 
 
 @contextmanager

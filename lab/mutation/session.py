@@ -139,11 +139,11 @@ class MutationSession:
         if session.testsfailed or not session.items:
             self.error = "the tests can't be collected without any mutant"
             return True
-        items = session.items
+        self._items = session.items
         # The tests freeze what they have imported, and no list of objects has what is frozen.
         gc.unfreeze()
-        functions = ImportedFunctions(self._library, self._modules)
-        runs, failed = in_fork(lambda: self._traced(items, functions))
+        self._functions = ImportedFunctions(self._library, self._modules)
+        self._runs, failed = in_fork(self._traced)
         if failed:
             self.error = f"without any mutant these fail: {', '.join(failed[:5])}"
             return True
@@ -151,54 +151,45 @@ class MutationSession:
         # All of it stays, and a collection would copy its pages into each fork.
         gc.collect()
         gc.freeze()
-        for mutant in self._mutants:
-            self.endings.append(self._ending(mutant, functions, items, runs))
+        self.endings = [self._ending(mutant) for mutant in self._mutants]
         return True
 
-    def _traced(
-        self, items: Sequence[pytest.Item], functions: ImportedFunctions
-    ) -> tuple[list[TestRun], list[str]]:
+    def _traced(self) -> tuple[list[TestRun], list[str]]:
         """Each test's run, and the tests that fail."""
-        functions.forget_caches()
+        self._functions.forget_caches()
         runs = []
-        for place, item in enumerate(items):
+        for place, item in enumerate(self._items):
             lines: Lines = set()
             began = time.process_time()
             trace = _tracer(self._modules, lines)
             threading.settrace(trace)
             sys.settrace(trace)
             try:
-                _run(item, items[place + 1 : place + 2])
+                _run(item, self._items[place + 1 : place + 2])
             finally:
                 sys.settrace(None)
                 threading.settrace(None)
             runs.append(TestRun(place, time.process_time() - began, lines))
         return runs, self._failed
 
-    def _ending(
-        self,
-        mutant: Mutant,
-        functions: ImportedFunctions,
-        items: Sequence[pytest.Item],
-        runs: Sequence[TestRun],
-    ) -> Ending | None:
-        reached = functions.of(mutant)
+    def _ending(self, mutant: Mutant) -> Ending | None:
+        reached = self._functions.of(mutant)
         if not reached:
             return None
         own = f"tests/{mutant.module.partition('/')[0]}/"
         tests = sorted(
-            (run for run in runs if run.lines & mutant.lines),
-            key=lambda run: (own not in str(items[run.place].path), run.seconds),
+            (run for run in self._runs if run.lines & mutant.lines),
+            key=lambda run: (own not in str(self._items[run.place].path), run.seconds),
         )
 
         def run() -> None:
             _to_nowhere(1, 2)
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             signal.alarm(WALL_SECONDS)
-            functions.forget_caches()
+            self._functions.forget_caches()
             for function in reached:
                 function.__code__ = mutant.code
-            sys.exit(self._is_noticed(items, tests))
+            sys.exit(self._is_noticed(tests))
 
         process = FORKS.Process(target=run)
         process.start()
@@ -207,8 +198,8 @@ class MutationSession:
         is_hidden = ending is Ending.SURVIVED and mutant.lines & self._early
         return None if is_hidden else ending
 
-    def _is_noticed(self, items: Sequence[pytest.Item], tests: Sequence[TestRun]) -> bool:
-        chosen = [items[test.place] for test in tests]
+    def _is_noticed(self, tests: Sequence[TestRun]) -> bool:
+        chosen = [self._items[test.place] for test in tests]
         for place, test in enumerate(tests):
             signal.setitimer(signal.ITIMER_PROF, test.seconds * PATIENCE + SPARE_SECONDS)
             _run(chosen[place], chosen[place + 1 : place + 2])
