@@ -30,9 +30,6 @@ PACED = 2_500
 # Letters a minute: a million in a month.
 TRICKLE = 23
 
-# Letters of the FIFO case, each of which waits once.
-ORDERED = 2_000
-
 # Seconds that letters which wait an hour are left alone.
 PASSES = 4_000.0
 
@@ -215,7 +212,7 @@ def room() -> Iterator[Drained]:
 def groups() -> Iterator[Drained]:
     """A FIFO queue with 200 groups; each letter waits in the waiting room once."""
     pipeline = {**HOUR_OF_BACKOFF, "fifo": True}
-    yield drained("groups", "ours", _conditions(ORDERED, groups=200), pipeline=pipeline, waits=True)
+    yield drained("groups", "ours", _conditions(2_000, groups=200), pipeline=pipeline, waits=True)
 
 
 def large() -> Iterator[Drained]:

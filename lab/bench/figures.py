@@ -102,9 +102,8 @@ def goals(rows: Sequence[Drained]) -> list[FigureGoal]:
         ("false PossibleDuplicate", [row.possible_duplicates for row in failing]),
     ):
         at_most(0, f"2 % failing entries: {what}", max(counts, default=None))
-    one = of("shards 1", "rate")
     for number in SHARDS[1:]:
-        linear = over(of(f"shards {number}", "rate"), one * number if one else None)
+        linear = over(over(of(f"shards {number}", "rate"), of("shards 1", "rate")), number)
         at_least(0.9, f"{number} shards at 100 ms, of linear", linear)
     for latency, least in ((10, 2_000), (40, 1_400)):
         rate = of(f"share 0.29, {latency} ms", "rate")

@@ -43,11 +43,8 @@ def tables(rows: Sequence[Drained]) -> dict[str, str]:
 
 def cases(rows: Sequence[Drained]) -> list[Row]:
     """All cases with all columns, below their headings."""
-    turns_of_all = together(rows)
-    return [
-        (*COLUMNS, "measured"),
-        *([*cells(turns), turns[0].measured] for turns in turns_of_all),
-    ]
+    measured = ([*cells(turns), turns[0].measured] for turns in together(rows))
+    return [(*COLUMNS, "measured"), *measured]
 
 
 def written(page: str, rows: Sequence[Drained]) -> str:

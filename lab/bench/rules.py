@@ -71,7 +71,6 @@ def hostile_bodies() -> Iterator[tuple[str, str, bool]]:
     """Bodies of the most bytes that SQS takes, and whether they consist of tiny values only."""
     for name, start, unit, end, is_dense in (
         ("one long text", '{"tenantId": "a", "text": "', "a", '"}', False),
-        ("text beyond ASCII", '{"tenantId": "a", "text": "', "é", '"}', False),
         ("escaped halves", '{"tenantId": "a", "text": "', "\\ud83d\\ude00", '"}', False),
         ("not JSON at its end", '{"text": "', "a", "", False),
         ("a list of numbers", '{"n": [1', ",1", "]}", True),

@@ -172,17 +172,22 @@ class StubServer:
         self._source, self._main = SOURCE + end, MAIN + end
 
     def _fill(self) -> None:
-        letters = self._conditions.letters
-        self._failure_records(self._dead_letters(letters))
         tables: Any = self._tables
+        ledger = DynamoDBLedger(tables, LETTERS, PIPELINE, self.now, ROWS_KEPT)
+        failure = failed(
+            at=self.now(), fingerprint="0123456789abcdef", receive=RECEIVES, queue=MAIN,
+            message="no answer from inventory within <number> s",
+        )  # fmt: skip
+        for origin in self._dead_letters(self._conditions.letters):
+            ledger.failed(origin, failure)
         lease = DynamoDBLease(tables, LETTERS, PIPELINE, MAIN_DLQ, first_rate=1.0)
         # The first runs of the queue are over.
         lease.record(SourceMemory(first_step=PAST))
         journal = DynamoDBJournal(tables, LETTERS, PIPELINE, ROWS_KEPT)
         for at in range(self._conditions.intents):
             plan = Plan(at.to_bytes(16, "big"), "main", 1)
-            home, name = MAIN_DLQ, f"{at:08x}"
-            journal.write(Intent(f"{name}.0", name, 1, self.now(), [plan], 0, home=home), None)
+            names = (f"{at:08x}.0", f"{at:08x}")
+            journal.write(Intent(*names, 1, self.now(), [plan], 0, home=MAIN_DLQ), None)
         for at in range(self._conditions.lanes):
             key = {"pk": {"S": Partition.LANES.of(PIPELINE)}, "sk": {"S": circuit_lane(f"c{at}")}}
             # A run has looked into it ten minutes ago.
@@ -213,16 +218,6 @@ class StubServer:
                     QueueUrl=main, MaxNumberOfMessages=10, VisibilityTimeout=0
                 )
         return origins
-
-    def _failure_records(self, origins: Sequence[str]) -> None:
-        tables: Any = self._tables
-        ledger = DynamoDBLedger(tables, LETTERS, PIPELINE, self.now, ROWS_KEPT)
-        failure = failed(
-            at=self.now(), fingerprint="0123456789abcdef", receive=RECEIVES, queue=MAIN,
-            message="no answer from inventory within <number> s",
-        )  # fmt: skip
-        for origin in origins:
-            ledger.failed(origin, failure)
 
     # Requests.
 
