@@ -173,6 +173,8 @@ class StubServer:
 
     def _fill(self) -> None:
         tables: Any = self._tables
+        # Ten minutes before the bench: what is older is swept.
+        just_now = self.now() + OLD_SECONDS - 600
         ledger = DynamoDBLedger(tables, LETTERS, PIPELINE, self.now, ROWS_KEPT)
         failure = failed(
             at=self.now(), fingerprint="0123456789abcdef", receive=RECEIVES, queue=MAIN,
@@ -185,13 +187,12 @@ class StubServer:
         lease.record(SourceMemory(first_step=PAST))
         journal = DynamoDBJournal(tables, LETTERS, PIPELINE, ROWS_KEPT)
         for at in range(self._conditions.intents):
-            plan = Plan(at.to_bytes(16, "big"), "main", 1)
-            names = (f"{at:08x}.0", f"{at:08x}")
-            journal.write(Intent(*names, 1, self.now(), [plan], 0, home=MAIN_DLQ), None)
+            name, plan = f"{at:08x}", Plan(at.to_bytes(16, "big"), "main", 1)
+            journal.write(Intent(f"{name}.0", name, 1, just_now, [plan], 0, home=MAIN_DLQ), None)
         for at in range(self._conditions.lanes):
             key = {"pk": {"S": Partition.LANES.of(PIPELINE)}, "sk": {"S": circuit_lane(f"c{at}")}}
-            # A run has looked into it ten minutes ago.
-            look = {"S": json.dumps([self.now() + OLD_SECONDS - 600, None])}
+            # A run has looked into it since.
+            look = {"S": json.dumps([just_now, None])}
             touched = {"N": str(int(self.now()))}
             tables.put_item(TableName=LETTERS, Item={**key, "touched": touched, "look": look})
         for row in self._conditions.rules:
