@@ -9,8 +9,6 @@ DEMO := build/.ready-demo
 READY := build/.ready
 # The scanners' own environment: checkov pins an older boto3 than the app's.
 SCAN := build/scan-venv/bin
-# What writes mutants: only `make mutation` needs it, so `make setup` stays quick.
-MUTATION := build/mutation-venv
 # What makes a site of the pages.
 SITE := build/site-venv
 # As new as the last clean scan of all that the scanners read: folders too, for a file that is gone.
@@ -103,7 +101,7 @@ $(SCANNED): $(READY) $(READ_BY_SCANNERS)
 
 audit: $(READY) # Known holes in the pinned packages (needs the network)
 	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt \
-		tools/scan/requirements.txt tools/site/requirements.txt lab/mutation/requirements.txt; do \
+		tools/scan/requirements.txt tools/site/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
 	npm audit
 
@@ -133,13 +131,8 @@ drill: $(READY) # Twelve troubles side by side, each until its page ends; build/
 nightly: $(READY) ## The long runs, or parts: OF="drill bench"; results: docs/proof.md
 	@$(BIN)/python -m tools.nightly $(OF)
 
-mutation: $(READY) $(MUTATION)/.ready # Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
+mutation: $(READY) # Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
 	$(BIN)/python -m lab.mutation $(OF) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
-
-$(MUTATION)/.ready: lab/mutation/requirements.txt
-	@test -x $(MUTATION)/bin/python || $(PYTHON) -m venv $(MUTATION)
-	$(MUTATION)/bin/python -m pip install --quiet --require-hashes -r lab/mutation/requirements.txt
-	@touch $@
 
 bench: $(READY) ## What moving messages costs beside other ways: six minutes
 	$(BIN)/python -m lab.bench.moving $(OF)
@@ -147,20 +140,18 @@ bench: $(READY) ## What moving messages costs beside other ways: six minutes
 bench-long: $(READY) # The same with all cases, half an hour: long queues, shards, FIFO, peers; MANY=1000000 takes a million
 	$(BIN)/python -m lab.bench.moving --long
 
-bench-parts: $(READY) # What single parts cost: rules, hostile messages, the library, imports, the dlq command, replay
+bench-parts: $(READY) # What single parts cost: rules, the library, cold starts, the dlq command, causes, webhooks, replay
 	$(BIN)/python -m lab.bench.rules
-	$(BIN)/python -m lab.bench.hostile
 	$(BIN)/python -m lab.bench.consumer
-	$(BIN)/python -m lab.bench.imports
-	$(BIN)/python -m lab.bench.command_line
-	$(BIN)/python -m lab.bench.groups
+	$(BIN)/python -m lab.bench.processes
+	$(BIN)/python -m lab.bench.causes
 	$(BIN)/python -m lab.bench.webhooks
-	$(BIN)/python -m lab.bench.replay snapshot originals freezing
+	$(BIN)/python -m lab.bench.replay
 	$(BIN)/python -m tests.replay.figures costs outage workers
 
-bench-peers: $(READY) # Install other tools that move messages into build/peers, and run them beside ours
-	$(BIN)/python -m lab.bench.peers
-	$(BIN)/python -m lab.bench.moving peers
+bench-peers: $(READY) # Install lumigo-cli into build/peers, and run it beside ours
+	$(BIN)/python -m lab.bench.lumigo
+	$(BIN)/python -m lab.bench.moving ways beside
 
 verify-aws: $(READY) # Ask a real account what no emulator can show, and prove the product there; it asks first: ARGS="--list"
 	@$(BIN)/python -m tools.verify_aws $(ARGS)
@@ -194,7 +185,6 @@ lock: # Resolve the pinned packages anew (needs pip-tools)
 	$(PIP_COMPILE) -o tools/node/requirements.txt tools/node/requirements.in
 	$(PIP_COMPILE) --allow-unsafe -o tools/scan/requirements.txt tools/scan/requirements.in
 	$(PIP_COMPILE) --allow-unsafe -o tools/site/requirements.txt tools/site/requirements.in
-	$(PIP_COMPILE) --allow-unsafe -o lab/mutation/requirements.txt lab/mutation/requirements.in
 	npm install --package-lock-only
 
 clean: ## Remove everything that was installed or built

@@ -20,7 +20,6 @@ LOCKS = (
     "tools/node/requirements.txt",
     "tools/scan/requirements.txt",
     "tools/site/requirements.txt",
-    "lab/mutation/requirements.txt",
 )
 
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*")

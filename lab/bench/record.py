@@ -1,4 +1,4 @@
-"""What the benchmark measured, by case, as build/bench.json keeps it."""
+"""What was measured of moving letters, as build/bench.json keeps it and as tables show it."""
 
 from __future__ import annotations
 
@@ -6,54 +6,67 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import median
 
-from lab.bench.figures import Drained, Started, goals
-from lab.bench.lean_queue import Audited
+from lab.bench.letters import Audited
+
+COLUMNS = (
+    *("case", "way", "letters", "letters/s", "CPU s a 1,000", "cores", "SQS calls a letter"),
+    *("write requests, units a letter", "lost, twice, changed, left", "memory MB"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion:
-    """When and where a case was measured; `load` is that of the machine before."""
+class Drained:
+    """What one way did with one queue. CPU is seconds per 1,000 letters, all processes of a way.
 
-    started: str
-    commit: str
-    machine: str
-    load: float
+    Counts are those of a letter: of SQS calls and, as `billed`, of 64 KB of them, of DynamoDB's
+    requests and units, of invocations and the GB-seconds of both functions. `measured` is when
+    and at which commit, on which machine and beside which load.
+    """
+
+    case: str
+    way: str
+    letters: int
     seconds: float
-    turns: int
+    rate: float
+    cpu: float
+    cores: float
+    peak_mb: float
+    sqs_calls: float
+    billed: float
+    write_requests: float
+    write_units: float
+    read_units: float
+    invocations: float
+    gb_seconds: float
+    runs: int
+    shards: int
+    possible_duplicates: int
+    audit: Audited
+    trouble: str
+    requests: Mapping[str, int] = field(default_factory=dict)
+    measured: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """The rows of each case, from the last time that it was measured."""
+def medians(rows: Sequence[Drained], *figures: str) -> list[float]:
+    return [median(float(getattr(row, figure)) for row in rows) for figure in figures]
 
-    cases: Mapping[str, Occasion] = field(default_factory=dict)
-    rows: Sequence[Drained] = ()
-    starts: Sequence[Started] = ()
 
-    def with_case(self, name: str, stamp: Occasion, found: Sequence[Drained | Started]) -> Record:
-        """The record with this case instead of what it had of it."""
-        starts = [row for row in found if isinstance(row, Started)]
-        rows = [row for row in self.rows if case_of(row) != name]
-        return Record(
-            cases={**self.cases, name: stamp},
-            rows=[*rows, *(row for row in found if isinstance(row, Drained))],
-            starts=starts or self.starts,
-        )
-
-    def to_json(self) -> str:
-        reached = goals(self.rows, self.starts)
-        data = {
-            "cases": {name: asdict(stamp) for name, stamp in self.cases.items()},
-            "rows": [asdict(row) for row in self.rows],
-            "starts": [asdict(start) for start in self.starts],
-            "goals": [
-                {**asdict(goal), "reached": {name: goal.is_reached(name) for name in goal.measured}}
-                for goal in reached
-            ],
-        }
-        return json.dumps(data, indent=1) + "\n"
+def cells(rows: Sequence[Drained]) -> list[str]:
+    """The turns of one case and way, as one row of a table."""
+    first = rows[0]
+    rate, cpu, cores, calls = medians(rows, "rate", "cpu", "cores", "sqs_calls")
+    requests, units = medians(rows, "write_requests", "write_units")
+    # What went wrong in all turns together.
+    audits = [(a.lost, a.duplicated, a.changed, a.unfinished) for a in (row.audit for row in rows)]
+    wrong = [sum(counts) for counts in zip(*audits, strict=True)]
+    peak = max(row.peak_mb for row in rows)
+    return [
+        first.case, first.way, f"{first.letters:,}", f"{rate:,.0f}", f"{cpu:.2f}", f"{cores:.2f}",
+        f"{calls:.3f}", f"{requests:.3f}, {units:.3f}" if first.way == "ours" else "",
+        ", ".join(map(str, wrong)) if any(wrong) else "0", f"{peak:.0f}" if peak else "",
+    ]  # fmt: skip
 
 
 def case_of(row: Drained) -> str:
@@ -61,14 +74,18 @@ def case_of(row: Drained) -> str:
     return row.case.split()[0]
 
 
-def read_record(path: Path) -> Record:
+def write_rows(path: Path, rows: Sequence[Drained]) -> None:
+    """Keep these rows instead of those that the file has of the same cases."""
+    cases = {case_of(row) for row in rows}
+    kept = [row for row in read_rows(path) if case_of(row) not in cases]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps([asdict(row) for row in (*kept, *rows)], indent=1) + "\n")
+
+
+def read_rows(path: Path) -> list[Drained]:
     """What the file has; nothing, if there is none or it is an older kind."""
     try:
-        data: dict[str, Any] = json.loads(path.read_text())
-        return Record(
-            cases={name: Occasion(**stamp) for name, stamp in data["cases"].items()},
-            rows=[Drained(**{**row, "audit": Audited(**row["audit"])}) for row in data["rows"]],
-            starts=[Started(**start) for start in data["starts"]],
-        )
-    except (FileNotFoundError, KeyError, TypeError, ValueError):
-        return Record()
+        found = json.loads(path.read_text())
+        return [Drained(**{**row, "audit": Audited(**row["audit"])}) for row in found]
+    except (FileNotFoundError, TypeError):
+        return []

@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+# Seconds after which the process may go on: shorter than what it waits for.
 PERIOD = 0.020
-"""Seconds after which the process may go on: shorter than what it waits for."""
 
+# Seconds between two looks at its CPU time.
 LOOK = 0.001
-"""Seconds between two looks at its CPU time."""
 
 
 @contextmanager
@@ -40,16 +40,13 @@ def _watch(pid: int, share: float, over: threading.Event) -> None:
     clock = (~pid << 3) | 2
     # A process that has ended has neither a clock nor signals.
     with suppress(ProcessLookupError, OSError):
-        while not over.is_set():
-            began, used = time.monotonic(), time.clock_gettime(clock)
-            while time.clock_gettime(clock) - used < share * PERIOD:
-                if over.wait(LOOK) or time.monotonic() - began >= PERIOD:
-                    break
-            else:
+        began, used = time.monotonic(), time.clock_gettime(clock)
+        while not over.wait(LOOK):
+            spent, passed = time.clock_gettime(clock) - used, time.monotonic() - began
+            if spent >= share * PERIOD:
                 os.kill(pid, signal.SIGSTOP)
-                over.wait(max(0.0, (time.clock_gettime(clock) - used) / share - _since(began)))
+                over.wait(max(0.0, spent / share - passed))
                 os.kill(pid, signal.SIGCONT)
-
-
-def _since(moment: float) -> float:
-    return time.monotonic() - moment
+            elif passed < PERIOD:
+                continue
+            began, used = time.monotonic(), time.clock_gettime(clock)

@@ -3,49 +3,50 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
-import pickle
 import random
-import subprocess
 import sys
-import time
-import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
-from pathlib import Path
+from collections import Counter
+from collections.abc import Sequence
 
 # All that the tests import and we do not mutate: imported once, before the forks.
 import boto3  # noqa: F401
 import botocore.session  # noqa: F401
 import hypothesis  # noqa: F401
 import moto  # noqa: F401
-import pytest
 
-from lab.mutation.cold import run_cold
-from lab.mutation.mutant import Ending, Mutant, Result, read_mutants
-from lab.mutation.swap import Swap, swap_for
-from lab.mutation.targets import (
-    CHOSEN_TESTS,
-    LIBRARY,
-    ROOT,
-    Target,
-    UnknownTarget,
-    chosen,
-)
-from lab.mutation.verdict import LEAST_SCORE, MutationVerdict, judge, table
-from lab.mutation.warm import Outcome, WarmSession, options
+from lab.mutation.mutants import Mutant, mutants
+from lab.mutation.session import Ending, TestsFail, run_mutants
+from lab.mutation.targets import CHOSEN_TESTS, LIBRARY, ROOT, UnknownTarget, chosen, suites_of
 
-BUILD = ROOT / "build"
-REPORT = BUILD / "mutation.json"
-GENERATOR = BUILD / "mutation-venv" / "bin" / "python"
+REPORT = ROOT / "build" / "mutation.json"
+
+# Of all mutants that were tried, and of those of one package.
+LEAST_SCORE = 0.9
+LEAST_OF_PACKAGE = 0.8
+
+Endings = Counter[Ending]
+
+
+def noticed(endings: Endings) -> float:
+    """The part of all mutants that the tests notice, by failing or by never ending."""
+    return 1 - endings[Ending.SURVIVED] / max(1, endings.total())
+
+
+def passes(packages: Sequence[Endings]) -> bool:
+    """True if all mutants together reach the score, and no package is far below it."""
+    enough = all(noticed(package) >= LEAST_OF_PACKAGE for package in packages)
+    return enough and noticed(sum(packages, Counter())) >= LEAST_SCORE
 
 
 def main() -> int:
-    """Run what was asked for, print it, and write build/mutation.json and build/mutation.md."""
-    asked = _parser().parse_args()
+    """Run what was asked for, print it, and write build/mutation.json."""
+    parser = argparse.ArgumentParser(prog="python -m lab.mutation", description=__doc__)
+    parser.add_argument("names", nargs="*", help="packages or modules, such as redrive/turns")
+    parser.add_argument("--sample", type=int, help="this many mutants of each package, drawn")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw; 1 unless given")
+    asked = parser.parse_args()
     # The same examples each time, and no time spent on making a failing one small.
     os.environ["HYPOTHESIS_PROFILE"] = "mutation"
     os.chdir(ROOT)
@@ -54,207 +55,40 @@ def main() -> int:
     except UnknownTarget as error:
         print(error, file=sys.stderr)
         return 2
-    results: dict[str, list[Result]] = {}
-    for target, modules in wanted.items():
-        mutants = _mutants(modules)
-        if asked.sample:
-            drawn = random.Random(f"{asked.seed} {target.package}")  # noqa: S311 - no secret
-            mutants = drawn.sample(mutants, min(asked.sample, len(mutants)))
-        known = _known(modules, mutants) if asked.again else {}
-        results[target.package] = _run_target(
-            target, modules, mutants, known=known, cold=asked.cold
-        )
-        print(*_lines(judge({target.package: results[target.package]})), sep="\n", flush=True)
-    verdict = judge(results)
-    _write(verdict, results, asked)
-    print(*table(verdict), sep="\n")
-    return 0 if verdict.passes else 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m lab.mutation", description=__doc__)
-    parser.add_argument("names", nargs="*", help="packages or modules, such as redrive/turns")
-    parser.add_argument("--sample", type=int, help="this many mutants of each package, drawn")
-    parser.add_argument("--seed", type=int, default=1, help="of the draw; 1 unless given")
-    parser.add_argument("--cold", action="store_true", help="import everything for each mutant")
-    parser.add_argument(
-        "--again", action="store_true", help="only what build/mutation.json has as survived"
-    )
-    return parser
-
-
-def _known(modules: Sequence[str], mutants: Sequence[Mutant]) -> dict[Mutant, Result]:
-    """What the last run noticed, of modules that are the same since."""
-    report = json.loads(REPORT.read_text()) if REPORT.exists() else {}
-    same = [
-        module for module in modules if report.get("sources", {}).get(module) == _digest(module)
-    ]
-    noticed = {
-        (row["module"], row["at"], row["operator"], row["text"]): row
-        for row in report.get("mutants", [])
-        if row["module"] in same and row["ending"] != Ending.SURVIVED
-    }
-    known = {}
-    for mutant in mutants:
-        row = noticed.get((mutant.module, mutant.at, mutant.operator, mutant.text))
-        if row is not None:
-            known[mutant] = Result(mutant, Ending(row["ending"]), row["seconds"])
-    return known
-
-
-def _digest(module: str) -> str:
-    return hashlib.sha256((LIBRARY / module).read_bytes()).hexdigest()
+    packages: list[Endings] = []
+    rows: list[dict[str, str]] = []
+    for package, modules in wanted.items():
+        drawn = _mutants(modules)
+        if asked.sample and asked.sample < len(drawn):
+            dice = random.Random(f"{asked.seed} {package}")  # noqa: S311 - no secret
+            drawn = dice.sample(drawn, asked.sample)
+        try:
+            tried = run_mutants(LIBRARY, drawn, suites_of(package), CHOSEN_TESTS)
+        except TestsFail as error:
+            sys.exit(f"{package}: {error}")
+        ended = [(mutant, end) for mutant, end in zip(drawn, tried, strict=True) if end is not None]
+        endings = Counter(end for _, end in ended)
+        packages.append(endings)
+        print(
+            f"{package}: {len(ended)} mutants, {endings[Ending.KILLED]} killed,"
+            f" {endings[Ending.TIMEOUT]} timed out, {endings[Ending.SURVIVED]} survived,"
+            f" score {noticed(endings):.1%}",
+            *(f"  survived: {mutant}" for mutant, end in ended if end is Ending.SURVIVED),
+            sep="\n", flush=True,
+        )  # fmt: skip
+        rows += [{"mutant": str(mutant), "ending": end} for mutant, end in ended]
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(json.dumps(rows, indent=1) + "\n")
+    print(f"all: {noticed(sum(packages, Counter())):.1%} noticed, at least {LEAST_SCORE:.0%}")
+    return 0 if passes(packages) else 1
 
 
 def _mutants(modules: Sequence[str]) -> list[Mutant]:
-    """The mutants of these modules, written by cosmic-ray in its own environment."""
-    paths = [str(LIBRARY / module) for module in modules]
-    answer = subprocess.run(
-        [str(GENERATOR), "-m", "lab.mutation.generate", *paths],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    edits = json.loads(answer.stdout)
-    return [
-        mutant
-        for module, path in zip(modules, paths, strict=True)
-        for mutant in read_mutants(module, Path(path).read_text(), edits[path])
-    ]
-
-
-def _run_target(
-    target: Target,
-    modules: Sequence[str],
-    mutants: Sequence[Mutant],
-    *,
-    known: Mapping[Mutant, Result],
-    cold: bool,
-) -> list[Result]:
-    sources = {module: (LIBRARY / module).read_text() for module in modules}
-    swaps: list[tuple[Mutant, Swap]] = []
-    for mutant in mutants:
-        if mutant in known:
-            continue
-        path, source = str(LIBRARY / mutant.module), sources[mutant.module]
-        swap = swap_for(compile(source, path, "exec"), compile(mutant.apply(source), path, "exec"))
-        if swap is not None and not cold:
-            swaps.append((mutant, swap))
-    outcome = _warm(target, modules, swaps)
-    results = {**known} | {
-        result.mutant: result for result in outcome.results if outcome.is_final(result)
-    }
-    for mutant in mutants:
-        if mutant in results:
-            continue
-        # Survivors too, if what was imported before them may have hidden them.
-        began = time.monotonic()
-        ending = Ending.SURVIVED
-        for tests in target.stages(outcome.files[mutant.module]):
-            ending = run_cold(
-                "deadletter." + mutant.module.removesuffix(".py").replace("/", "."),
-                LIBRARY / mutant.module,
-                mutant.apply(sources[mutant.module]),
-                tests,
-                CHOSEN_TESTS,
-            )
-            if ending is not Ending.SURVIVED:
-                break
-        results[mutant] = Result(mutant, ending, time.monotonic() - began)
-        _progress(results[mutant])
-    _end_line()
-    return [results[mutant] for mutant in mutants]
-
-
-def _warm(target: Target, modules: Sequence[str], swaps: Sequence[tuple[Mutant, Swap]]) -> Outcome:
-    """The outcome of a warm session, held in a fork: this process imports nothing of ours."""
-    out, into = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            os.close(out)
-            session = WarmSession(LIBRARY, modules, swaps, f"tests/{target.package}/", _progress)
-            kept, sys.stdout = sys.stdout, open(os.devnull, "w")  # noqa: SIM115 - until the exit
-            session.begin()
-            code = pytest.main(options(target.tests, CHOSEN_TESTS), plugins=[session])
-            sys.stdout = kept
-            if code and not session.outcome.error:
-                session.outcome.error = f"pytest ends with {code} without any mutant"
-            with os.fdopen(into, "wb") as pipe:
-                pickle.dump(session.outcome, pipe)
-            status = 0
-        except Exception:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    os.close(into)
-    with os.fdopen(out, "rb") as file:
-        answer = file.read()
-    os.waitpid(child, 0)
-    if not answer:
-        sys.exit(f"{target.package}: the test session died")
-    outcome: Outcome = pickle.loads(answer)  # noqa: S301 - written by our own fork
-    if outcome.error:
-        sys.exit(f"{target.package}: {outcome.error}")
-    return outcome
-
-
-_MARKS = {Ending.KILLED: b".", Ending.TIMEOUT: b"t", Ending.SURVIVED: b"s"}
-
-
-def _progress(result: Result) -> None:
-    os.write(2, _MARKS[result.ending])
-
-
-def _end_line() -> None:
-    os.write(2, b"\n")
-
-
-def _lines(verdict: MutationVerdict) -> list[str]:
-    return [
-        *(
-            f"{score.package}: {score.mutants} mutants, {score.killed} killed, {score.timeouts}"
-            f" timed out, {score.survived} survived, score {score.score:.1%}"
-            f" (of all at least {LEAST_SCORE:.0%}), {score.seconds:.0f} s"
-            for score in verdict.scores
-        ),
-        *(f"  survived: {mutant}" for mutant in verdict.survivors),
-    ]
-
-
-def _write(
-    verdict: MutationVerdict, results: Mapping[str, Sequence[Result]], asked: argparse.Namespace
-) -> None:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607 - the git of the path
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    tried = [(package, result) for package, all_of in results.items() for result in all_of]
-    report = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit,
-        "asked": vars(asked),
-        "passes": verdict.passes,
-        "packages": [score.to_json() for score in verdict.scores],
-        "sources": {module: _digest(module) for module in {row.mutant.module for _, row in tried}},
-        "mutants": [
-            {
-                "package": package,
-                **asdict(result.mutant),
-                "ending": result.ending,
-                "seconds": round(result.seconds, 2),
-            }
-            for package, result in tried
-        ],
-    }
-    BUILD.mkdir(exist_ok=True)
-    REPORT.write_text(json.dumps(report, indent=1) + "\n")
-    (BUILD / "mutation.md").write_text("\n".join(table(verdict)) + "\n")
+    found: list[Mutant] = []
+    for module in modules:
+        path = LIBRARY / module
+        found += mutants(module, path.read_text(), str(path))
+    return found
 
 
 if __name__ == "__main__":

@@ -2,77 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "lambdas" / "deadletter"
 
+# Much of it only shows in whole runs: the short ones of the simulator.
+WHOLE_RUNS = (
+    *("regressions", "gates", "fair_runs", "bounded_receives", "interrupted_runs"),
+    *("simulation", "looks", "run_memory", "standing_intents"),
+)
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A package of the library that decides. Its own tests run first, `also` after them."""
-
-    package: str
-    also: Sequence[str] = ()
-
-    @property
-    def modules(self) -> list[str]:
-        """Its modules, as paths below lambdas/deadletter."""
-        paths = sorted((LIBRARY / self.package).rglob("*.py"))
-        return [str(path.relative_to(LIBRARY)) for path in paths if path.name != "__init__.py"]
-
-    @property
-    def tests(self) -> list[str]:
-        """Folders and files of tests, below the repository's root."""
-        return [f"tests/{self.package}", *self.also]
-
-    def stages(self, files: Sequence[str]) -> list[list[str]]:
-        """Of the test files that run a module, its package's own and then the others.
-
-        All its tests where none is known to run it: constants run at import.
-        """
-        own = [file for file in files if f"tests/{self.package}/" in file]
-        others = [file for file in files if file not in own]
-        return [stage for stage in (own, others) if stage] or [self.tests]
-
-
-# The most dangerous ones first.
-TARGETS = {
-    target.package: target
-    for target in (
-        # Much of it only shows in whole runs: the short ones of the simulator.
-        Target(
-            "redrive",
-            (
-                "tests/simulation/test_regressions.py",
-                "tests/simulation/test_gates.py",
-                "tests/simulation/test_fair_runs.py",
-                "tests/simulation/test_bounded_receives.py",
-                "tests/simulation/test_interrupted_runs.py",
-                "tests/simulation/test_simulation.py",
-                "tests/simulation/test_looks.py",
-                "tests/simulation/test_run_memory.py",
-                "tests/simulation/test_standing_intents.py",
-            ),
-        ),
-        Target("circuit"),
-        Target("pace", ("tests/processing",)),
-        Target("replay", ("tests/statemachines", "tests/simulation/test_replay_pace.py")),
-        Target("message"),
-        Target("failure", ("tests/processing",)),
-        Target("routing"),
-        Target("processing", ("tests/consumer/test_face.py",)),
-        Target("watch", ("tests/aws/test_watch.py", "tests/aws/test_news.py")),
-        Target("outage", ("tests/simulation/test_probe.py", "tests/simulation/test_post.py")),
-        # Rules that are too costly to judge are tested where they hold a letter.
-        Target("rules", ("tests/routing/test_router.py",)),
-        Target("webhook"),
-        Target("events", ("tests/watch/test_news.py",)),
-        Target("settings"),
-        Target("signals", ("tests/console/operations/test_attention.py",)),
-    )
+# The packages that decide, the most dangerous ones first, and tests beside their own.
+TARGETS: Mapping[str, Sequence[str]] = {
+    "redrive": [f"tests/simulation/test_{name}.py" for name in WHOLE_RUNS],
+    "circuit": [],
+    "pace": ["tests/processing"],
+    "replay": ["tests/statemachines", "tests/simulation/test_replay_pace.py"],
+    "message": [],
+    "failure": ["tests/processing"],
+    "routing": [],
+    "processing": ["tests/consumer/test_face.py"],
+    "watch": ["tests/aws/test_watch.py", "tests/aws/test_news.py"],
+    "outage": ["tests/simulation/test_probe.py", "tests/simulation/test_post.py"],
+    # Rules that are too costly to judge are tested where they hold a letter.
+    "rules": ["tests/routing/test_router.py"],
+    "webhook": [],
+    "events": ["tests/watch/test_news.py"],
+    "settings": [],
+    "signals": ["tests/console/operations/test_attention.py"],
 }
 
 # Thousands of schedules, a deployed app: too long to run once for each mutant.
@@ -83,24 +42,31 @@ class UnknownTarget(ValueError):
     """The name of a package or module that is not mutated."""
 
 
-def chosen(names: Sequence[str]) -> dict[Target, list[str]]:
-    """The modules to mutate, by target; all of them without names.
+def suites_of(package: str) -> list[str]:
+    """Folders and files of tests, below the repository's root; the package's own are first."""
+    return [f"tests/{package}", *TARGETS[package]]
+
+
+def modules_of(package: str) -> list[str]:
+    """The modules of a package, as paths below lambdas/deadletter."""
+    paths = sorted((LIBRARY / package).rglob("*.py"))
+    return [str(path.relative_to(LIBRARY)) for path in paths if path.name != "__init__.py"]
+
+
+def chosen(names: Sequence[str]) -> dict[str, list[str]]:
+    """The modules to mutate, by package; all of them without names.
 
     A name is a package ("redrive") or a module ("redrive/turns" or "redrive/turns.py").
     """
-    if not names:
-        return {target: target.modules for target in TARGETS.values()}
-    wanted: dict[Target, list[str]] = {}
-    for name in names:
+    wanted: dict[str, list[str]] = {}
+    for name in names or TARGETS:
         package, _, module = name.removesuffix(".py").partition("/")
-        target = TARGETS.get(package)
-        modules = target.modules if target else []
-        if module:
-            modules = [path for path in modules if path == f"{package}/{module}.py"]
-        if target is None or not modules:
+        modules = modules_of(package) if package in TARGETS else []
+        found = [path for path in modules if not module or path == f"{package}/{module}.py"]
+        if not found:
             raise UnknownTarget(
                 f"{name!r} is not mutated; allowed: {', '.join(TARGETS)}, or a module of these such"
                 " as redrive/turns"
             )
-        wanted.setdefault(target, []).extend(modules)
+        wanted.setdefault(package, []).extend(found)
     return wanted

@@ -132,7 +132,7 @@ FIFO = (0.79, 3.19, 0.37)
 it waits for that where it is."""
 KEPT_BYTES, KEPT_TOGETHER = 3_000, 500
 """Bytes of a letter of 2 KB as a replay run keeps it, before they are compressed, and letters of
-one object: `python -m lab.bench.replay originals`."""
+one object: `python -m lab.bench.replay`."""
 REPLAYED_WRITES, REPLAYED_REQUESTS = 7.5, 0.45
 """Write units and SQS requests of a letter in a replay run, at most: docs/replay.md."""
 
@@ -149,13 +149,13 @@ def million_letters() -> Mapping[str, Usage]:
     )
     without_ledger = Usage({Price.READ_UNIT: -LEDGER_READS})
     each = {
-        "brought back, consumer without the library": moved("full pace, thin") + without_ledger,
-        "brought back, consumer with the library": moved("full pace, thin"),
-        "… at 50 a second": moved("default pace, thin"),
-        "… at 23 a minute": moved("23 a minute, thin"),
+        "brought back, consumer without the library": moved("full pace") + without_ledger,
+        "brought back, consumer with the library": moved("full pace"),
+        "… at 50 a second": moved("default pace"),
+        "… at 23 a minute": moved("23 a minute"),
         "… from a FIFO queue": fifo,
-        "… from a FIFO queue, after hours of backoff": moved("FIFO, thin"),
-        "… of 200 KB": moved("200 KB, thin"),
+        "… from a FIFO queue, after hours of backoff": moved("FIFO"),
+        "… of 200 KB": moved("200 KB"),
         **{
             f"the library: successes, {how}": Usage(
                 {Price.WRITE_UNIT: writes, Price.READ_UNIT: reads}
