@@ -57,8 +57,8 @@ def stores_on(at: Stub, *, workers: int, days: int) -> Stores:
     environment = environment_of(Job(way="ours", endpoint=at.endpoint))
     pipeline = replace(Pipeline(PIPELINE), rate=1e6, workers=workers)
     resources = replace(resources_from_environment(environment), replay_days=days)
-    # Repeatable, not secret.
-    world = World(clock=time.time, wait=time.sleep, new_id=new_id, random=Random(1))  # noqa: S311
+    random = Random(1)  # noqa: S311 - repeatable, not secret
+    world = World(clock=time.time, wait=time.sleep, new_id=new_id, random=random)
     bucket: Any = MemoryS3(time.time)
     bucket.create_bucket(Bucket=resources.letters_bucket)
     functions: Any = MemoryLambda(time.time, new_id)
