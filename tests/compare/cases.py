@@ -321,7 +321,7 @@ CASES = [
         "A message that was processed is re-driven; its message id is the key",
         redriven,
         "A re-driven message has a new `messageId`, the key of Powertools' own SQS example."
-        " Deadletter's key without a setting is the id of the first life.",
+        " Deadletter's key without a setting is the message ID.",
         plain(key=False),
         ours(key=False),
     ),

@@ -53,7 +53,7 @@ def test_the_cases_are_many_and_have_names_of_their_own() -> None:
     described = sum(case.source != "" for case in CASES)
     page = (Path(__file__).parents[2] / "docs/consumer-reference.md").read_text()
     assert f"Of {described} failures that the libraries' documentation describes, all but" in page
-    assert f"all but {len(WRONG_YET)} are judged rightly" in page
+    assert f"all but {len(WRONG_YET)} are decided rightly" in page
 
 
 RETRIED_BY_BOTOCORE = [

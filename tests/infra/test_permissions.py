@@ -711,6 +711,12 @@ def test_a_role_may_do_what_the_table_says_and_nothing_else(app: Synthesis, func
     assert len({statement["Sid"] for statement in said}) == len(said)
 
 
+def test_the_router_reads_lines_and_claims_where_messages_have_an_order(app: Synthesis) -> None:
+    said = statements(role_of(app["Deadletter-Theirs"], "route"))
+    assert "dynamodb:Query" in granted(said)["table Letters"]
+    assert {"theirs#line#*", "theirs#done#*"} <= set(confined(said)["table Letters"])
+
+
 def test_no_pattern_stands_for_the_rules_of_all_pipelines(app: Synthesis) -> None:
     [rules] = [
         statement
