@@ -711,12 +711,6 @@ def test_a_role_may_do_what_the_table_says_and_nothing_else(app: Synthesis, func
     assert len({statement["Sid"] for statement in said}) == len(said)
 
 
-def test_the_router_reads_lines_and_claims_where_messages_have_an_order(app: Synthesis) -> None:
-    said = statements(role_of(app["Deadletter-Theirs"], "route"))
-    assert "dynamodb:Query" in granted(said)["table Letters"]
-    assert {"theirs#line#*", "theirs#done#*"} <= set(confined(said)["table Letters"])
-
-
 def test_no_pattern_stands_for_the_rules_of_all_pipelines(app: Synthesis) -> None:
     [rules] = [
         statement
@@ -978,6 +972,12 @@ def functions_statements(stack: Stack, name: str) -> dict[str, dict[str, Any]]:
         statement["Sid"]: statement
         for statement in statements(stack.resources[made["Role"]["Fn::GetAtt"][0]])
     }
+
+
+def test_the_router_reads_lines_and_claims_where_messages_have_an_order(app: Synthesis) -> None:
+    said = list(functions_statements(app["Deadletter-Theirs"], "deadletter-theirs-route").values())
+    assert "dynamodb:Query" in granted(said)["table Letters"]
+    assert {"theirs#line#*", "theirs#done#*"} <= set(confined(said)["table Letters"])
 
 
 def test_of_a_function_of_yours_the_one_mapping_is_named_that_the_settings_name(
