@@ -117,7 +117,7 @@ _AFTER_THE_RECORD = timedelta(minutes=1)
 # Silence is not asked about before: a figure would be of too few minutes.
 _LEAST = timedelta(minutes=3)
 
-# CloudWatch keeps figures of single minutes for 15 days; nobody is helped by older ones.
+# CloudWatch keeps figures of single minutes for 15 days; older ones help no person.
 _MOST = timedelta(hours=3)
 
 
