@@ -393,7 +393,7 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
         *("trace", "recovered_at", "recovered_attempt", "recovered_as", "ended_attempt"),
         *("ended_at", "ended_as", "ended_reason", "parked_at", "parked_as", "parked_rule"),
     ),
-    Partition.CLAIM: (*CLAIM_FIGURES, "own", "payload", "content", "tries"),
+    Partition.CLAIM: (*CLAIM_FIGURES, "own", "payload", "content", "tries", "attempt"),
     Partition.LINE: (*_KEY, "own", "place", "origin", "claim", "done", "at"),
     Partition.BOOK: (*_KEY, "version"),
     Partition.MATCHES: ("pk", "sk"),

@@ -433,6 +433,28 @@ def test_who_knows_the_key_reads_what_became_of_its_message_and_which_it_was(des
     assert kept() is None
 
 
+def test_a_duplicate_knows_whether_it_is_the_message_that_was_processed(desk: Desk) -> None:
+    lives = [
+        BusinessKey("key:7", "p", origin=origin, attempt=attempt)
+        for origin, attempt in (("m1", 2), ("m1", 3), ("m2", 2))
+    ]
+    desk.port.withdraw(desk.claim("one", lives[1]))
+    desk.port.done(desk.claim("two", lives[0]))
+    again = [desk.claim("later", life) for life in lives]
+    assert {claim.standing for claim in again} == {DUPLICATE}
+    assert [claim.same_life for claim in again] == [True, False, False]
+    assert not desk.claim("later", BusinessKey("key:7", "p")).same_life
+
+
+@pytest.mark.parametrize("damaged", [{"S": "2"}, {"N": "-1"}, {"N": "2.5"}, {"M": {}}, None])
+def test_a_row_with_a_broken_life_is_a_duplicate_of_another_one(desk: Desk, damaged: Any) -> None:
+    key = BusinessKey("key:7", "p", origin="m1", attempt=2)
+    desk.port.done(desk.claim("one", key))
+    desk.damage("attempt", damaged)
+    claim = desk.claim("two", key)
+    assert (claim.standing, claim.same_life) == (DUPLICATE, False)
+
+
 @pytest.mark.parametrize("applied", [False, True])
 def test_no_answer_is_no_claim_and_stands_until_the_lease_ends_if_it_was_one(
     desk: Desk, applied: bool

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from deadletter.aws.consumer_function import LambdaDelivery
+from deadletter.aws.rows import FAILURES
 from deadletter.consumer import Permanent, Skip, consumer
+from deadletter.contract import Partition
+from deadletter.failure.ledger import Recovery
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
@@ -65,3 +68,16 @@ def test_a_letter_that_is_delivered_again_is_a_duplicate(letterbox: Letterbox) -
     assert deliver(letterbox, of_run("works", "m0", 4)) == {"m0": DirectFate.DUPLICATE}
     row = letterbox.ledger("origin of m0")
     assert [row.outcome_in(attempt) for attempt in (3, 4)] == [None, "duplicate"]
+
+
+def test_a_letter_whose_process_died_before_it_said_so_is_no_duplicate(
+    letterbox: Letterbox,
+) -> None:
+    assert deliver(letterbox, of_run("works", "m0")) == {"m0": DirectFate.RECOVERED}
+    place = Partition.LEDGER.of(letterbox.settings.name, "origin of m0")
+    letterbox.dynamodb.delete_item(
+        TableName="letters", Key={"pk": {"S": place}, "sk": {"S": FAILURES}}
+    )
+    assert deliver(letterbox, of_run("works", "m0")) == {"m0": DirectFate.RECOVERED}
+    row = letterbox.ledger("origin of m0")
+    assert (row.recovered_as, row.outcome_in(3)) == (Recovery.FOUND, "recovered")

@@ -215,15 +215,11 @@ def test_a_failure_at_the_moment_of_the_release_counts() -> None:
     assert row_from_item({**item, "released_at": Decimal("10.5")}).attempt == 0
 
 
-def test_only_a_row_that_says_so_recovered_without_its_dependency() -> None:
-    assert row_from_item({"recovered_unasked": True}).recovered_unasked
-    assert not row_from_item({"recovered_unasked": False}).recovered_unasked
-    assert not row_from_item({}).recovered_unasked
-
-
 @pytest.mark.parametrize("way", Recovery)
-def test_how_a_letter_recovered_outweighs_what_older_rows_said(way: Recovery) -> None:
-    row = row_from_item({"recovered_as": str(way), "recovered_unasked": True})
+def test_only_a_letter_that_its_process_said_was_processed_speaks_of_its_dependency(
+    way: Recovery,
+) -> None:
+    row = row_from_item({"recovered_as": str(way)})
     assert row.recovered_as is way
     assert row.recovered_unasked is (way is not Recovery.PROCESSED)
 

@@ -20,7 +20,7 @@ from deadletter.circuit.transitions import (
 )
 from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK
-from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable
+from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable, Recovery
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.prober import Prober
 from deadletter.outage.queue_canary import verdict_from_row
@@ -317,7 +317,7 @@ def failed(**fields: object) -> Failure:
     [
         (LedgerRow(), None),
         (LedgerRow(recovered_at=9.0), CanaryVerdict.SUCCESS),
-        (LedgerRow(recovered_at=9.0, recovered_unasked=True), CanaryVerdict.NEUTRAL),
+        (LedgerRow(recovered_at=9.0, recovered_as=Recovery.FOUND), CanaryVerdict.NEUTRAL),
         (LedgerRow((failed(),)), CanaryVerdict.NEUTRAL),
         (LedgerRow((failed(error_type="Timeout"),)), CanaryVerdict.FAILURE),
         (LedgerRow((failed(blame=Blame.DEPENDENCY),)), CanaryVerdict.FAILURE),

@@ -90,14 +90,14 @@ class DynamoDBClaims:
             claim, row = self._put(first, key, now)
             # Only what is done can be compared: nothing has happened to any other message yet.
             if row is None or key.apart or row["own"] == owner or row["status"] != _DONE:
-                return self._with_standing(claim, row)
+                return self._with_standing(claim, row, key)
             differences = key.differences(row["payload"], row.get("content"))
             if differences == ():
-                return self._with_standing(claim, row)
+                return self._with_standing(claim, row, key)
             if self._keep_longer(first, row, now):
                 apart = key.beside(differences)
                 second = replace(first, key=apart.digest, collision=True, differences=differences)
-                return self._with_standing(*self._put(second, apart, now))
+                return self._with_standing(*self._put(second, apart, now), apart)
         raise ClaimsUnavailable("the row of another message with this key changes too often")
 
     def done(self, claim: Claim) -> bool:
@@ -143,7 +143,7 @@ class DynamoDBClaims:
         if key.content is not None:
             sets["content"] = key.content.stored()
         if key.origin:
-            sets["origin"] = key.origin
+            sets |= {"origin": key.origin, "attempt": key.attempt}
         try:
             before = self._table.change(
                 (self._partition(claim), _ROW),
@@ -182,7 +182,9 @@ class DynamoDBClaims:
             raise ClaimsUnavailable("a row of the claims is malformed") from error
         return whole
 
-    def _with_standing(self, claim: Claim, row: Mapping[str, Any] | None) -> Claim:
+    def _with_standing(
+        self, claim: Claim, row: Mapping[str, Any] | None, key: BusinessKey
+    ) -> Claim:
         """The claim with its standing, which the conflicting row decides; no row, no conflict."""
         # Our own row is that of a first try whose answer was lost, or of a durable execution
         # that runs its handler again: what it had done is in its checkpoints.
@@ -190,7 +192,9 @@ class DynamoDBClaims:
         if ours and self._clock() < claim.until:
             return claim if row is None else replace(claim, tries=int(row.get("tries", 1)))
         if row is not None and row["status"] == _DONE:
-            return replace(claim, standing=Standing.DUPLICATE)
+            life = (row.get("origin"), row.get("attempt"))
+            same_life = bool(key.origin) and life == (key.origin, key.attempt)
+            return replace(claim, standing=Standing.DUPLICATE, same_life=same_life)
         # A call that outlasts our own lease is BUSY: another owner may have the message by now.
         until = claim.until if row is None else float(row["until"])
         return replace(claim, standing=Standing.BUSY, until=until)
@@ -276,7 +280,7 @@ def _kept(row: Mapping[str, Any], now: float) -> KeptClaim:
     )
 
 
-_ATTRIBUTES = ("own", "payload", "status", "until", "ttl", "content", "tries")
+_ATTRIBUTES = ("own", "payload", "status", "until", "ttl", "content", "tries", "origin", "attempt")
 
 
 def _mended(row: Mapping[str, Any], now: float, ttl: int) -> Mapping[str, Any]:
@@ -284,8 +288,8 @@ def _mended(row: Mapping[str, Any], now: float, ttl: int) -> Mapping[str, Any]:
 
     The row itself if it is a claim's.
     """
-    own, payload, content, tries = (
-        row.get(name) for name in ("own", "payload", "content", "tries")
+    own, payload, content, tries, origin, attempt = (
+        row.get(name) for name in ("own", "payload", "content", "tries", "origin", "attempt")
     )
     until = row.get("until")
     if not _is_time(until, now + _LONGEST_CLAIM):
@@ -299,6 +303,8 @@ def _mended(row: Mapping[str, Any], now: float, ttl: int) -> Mapping[str, Any]:
         "ttl": row["ttl"] if _is_time(row.get("ttl"), END_OF_TIME) else ttl,
         **({"content": content} if isinstance(content, bytes) else {}),
         **({"tries": tries} if _is_count(tries) else {}),
+        **({"origin": origin} if isinstance(origin, str) else {}),
+        **({"attempt": attempt} if _is_count(attempt) else {}),
     }
 
 

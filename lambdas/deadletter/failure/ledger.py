@@ -60,6 +60,8 @@ class Recovery(StrEnum):
     """Its handler said that there was nothing to do."""
     SUPERSEDED = "superseded"
     """A later message of its ordering key was processed: the consumer skipped it."""
+    FOUND = "found processed"
+    """It was processed or skipped in this life, by a process that ended before it said which."""
 
 
 _NOT_AGAIN = frozenset({Recovery.DUPLICATE, Recovery.SUPERSEDED})
@@ -99,11 +101,10 @@ class LedgerRow:
     released the letter, and only failures after it count. `stamp` is set for a letter
     that could not carry its own; its row has the id that the letter was sent with.
     `recovered_at` (epoch seconds) is when the letter was processed, in the life
-    `recovered_attempt`; `recovered_unasked` is True if the dependency took no part in it,
-    because the letter was a duplicate or needed no work, and `recovered_as` says which. `tried`
-    is the last life with a failure that uses an attempt: of a life with many receives, the row
-    keeps only the last. `ended_as` says how the life `ended_attempt` of a replayed letter ended
-    in the consumer without being processed: PARKED, and `ended_reason` why.
+    `recovered_attempt`, and `recovered_as` says how. `tried` is the last life with a failure that
+    uses an attempt: of a life with many receives, the row keeps only the last. `ended_as` says how
+    the life `ended_attempt` of a replayed letter ended in the consumer without being processed:
+    PARKED, and `ended_reason` why.
 
     The rest is for people, and no decision is built on it, but which letter is a canary of the
     pipeline's circuit: `about` is what the row keeps once of its letter, `first_at` (epoch seconds)
@@ -119,7 +120,6 @@ class LedgerRow:
     unreadable: bool = False
     recovered_at: float | None = None
     recovered_attempt: int | None = None
-    recovered_unasked: bool = False
     tried: int | None = None
     recovered_as: Recovery = Recovery.PROCESSED
     ended_attempt: int | None = None
@@ -146,6 +146,14 @@ class LedgerRow:
     def size(self) -> int | None:
         """Bytes of the body; None if no failure of the letter is on record."""
         return self.about.size
+
+    @property
+    def recovered_unasked(self) -> bool:
+        """Whether the dependency took no part in the recovery, as far as is known.
+
+        The letter was a duplicate or needed no work, or its consumer did not say.
+        """
+        return self.recovered_as is not Recovery.PROCESSED
 
     def outcome_in(self, attempt: int) -> str | None:
         """What the consumer says of one life: "recovered", "duplicate", "parked" or None.
@@ -269,7 +277,6 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
             stamp=_stamp(item.get("stamp")),
             recovered_at=None if recovered_at is None else float(recovered_at),
             recovered_attempt=None if recovered_attempt is None else int(recovered_attempt),
-            recovered_unasked=_was_unasked(item),
             tried=None if item.get("tried") is None else int(item["tried"]),
             recovered_as=Recovery(item.get("recovered_as", Recovery.PROCESSED)),
             ended_attempt=None if ended_attempt is None else int(ended_attempt),
@@ -284,13 +291,6 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         return UNREADABLE
-
-
-def _was_unasked(item: Mapping[str, Any]) -> bool:
-    if "recovered_as" in item:
-        return bool(item["recovered_as"] != Recovery.PROCESSED)
-    # As rows said it that are still kept.
-    return item.get("recovered_unasked") is True
 
 
 # For people only: what is malformed counts as missing, and keeps no letter from its decision.

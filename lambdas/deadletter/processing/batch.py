@@ -465,8 +465,8 @@ class _Batch:
         self._count_claim(message_id, claim)
         if claim is not None and claim.standing is Standing.DUPLICATE:
             # The process that handled it may have died before it recorded the recovery.
-            self._record_recovery(reading, Fate.DUPLICATE)
-            return MessageResult(message_id, Fate.DUPLICATE)
+            self._record_recovery(reading, Fate.DUPLICATE, same_life=claim.same_life)
+            return MessageResult(message_id, Fate.DUPLICATE, same_life=claim.same_life)
         if claim is not None and reading.place is not None and self.consumer.order is not None:
             out_of_turn = self._out_of_turn(reading, reading.place, claim, self.consumer.order)
             if out_of_turn is not None:
@@ -665,9 +665,9 @@ class _Batch:
             version=self.consumer.version,
         )
 
-    def _record_recovery(self, delivery: Delivery, fate: Fate) -> None:
+    def _record_recovery(self, delivery: Delivery, fate: Fate, *, same_life: bool = False) -> None:
         if delivery.may_have_been_dead:
-            attempts = self._history().recovered(delivery, fate)
+            attempts = self._history().recovered(delivery, fate, same_life=same_life)
             if attempts is not None:
                 with self.lock:
                     self.recovered.append(attempts)

@@ -63,8 +63,9 @@ class History:
             return delivery.stamp if kept is None else kept
         return None
 
-    def recovered(self, delivery: Delivery, fate: Fate) -> int | None:
-        """Record that a letter which had been in the DLQ was processed.
+    def recovered(self, delivery: Delivery, fate: Fate, *, same_life: bool = False) -> int | None:
+        """Record that a letter which had been in the DLQ was processed: if a DUPLICATE, before, or
+        in the `same_life`.
 
         Returns how many re-drives that took since a person last released it. None if it had not
         been there, or if its recovery is on record already.
@@ -74,7 +75,7 @@ class History:
             return None
         message_id = delivery.letter.message_id
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
-            how = _RECOVERIES[fate]
+            how = Recovery.FOUND if same_life else _RECOVERIES[fate]
             if self.log.recovered(stamp.origin, stamp.attempt, self.clock(), how):
                 return stamp.attempt
         return None

@@ -42,7 +42,8 @@ class BusinessKey:
     and `content` what of them is compared; without it only equal payloads are known to be one
     message. If the payload is not `compared`, the text alone decides. An `apart` key is that of
     a message whose text belongs to another one: text and content together.
-    `origin` is the id of the message's first life, for people who know the text.
+    `origin` is the id of the message's first life, for people who know the text, and `attempt` the
+    number of this life.
     `missing` says why a message has not the key that its pipeline names; it quotes no message.
     """
 
@@ -53,6 +54,7 @@ class BusinessKey:
     apart: bool = False
     missing: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
+    attempt: int = field(default=0, compare=False)
 
     @property
     def digest(self) -> str:
@@ -90,7 +92,8 @@ class Claim:
     business key was processed; then `differences` are the paths in which the payloads differ,
     None if they are not known. `taken_over` says that an earlier owner has neither finished nor
     withdrawn its claim: its effect may have happened. `tries` is which try of the message this
-    is, from 1, over all its lives.
+    is, from 1, over all its lives. A DUPLICATE of the `same_life` is the message that was processed
+    itself: its process ended before the queue or the ledger knew.
     """
 
     key: str
@@ -101,6 +104,7 @@ class Claim:
     taken_over: bool
     differences: tuple[str, ...] | None = None
     tries: int = 1
+    same_life: bool = False
 
 
 class Claims(Protocol):
@@ -154,9 +158,9 @@ class Identity:
         payload = payload_of(letter)
         accepted = stamp.accept == ACCEPTED
         # The prefix keeps a producer's key from being the origin id of another letter.
-        origin = BusinessKey(
-            f"{stamp.again}origin:{stamp.origin}", payload, apart=accepted, origin=stamp.origin
-        )
+        life: dict[str, Any] = {"origin": stamp.origin, "attempt": stamp.attempt}
+        text = f"{stamp.again}origin:{stamp.origin}"
+        origin = BusinessKey(text, payload, apart=accepted, **life)
         if self._key is None:
             return origin
         # Loaded where messages have a key.
@@ -167,7 +171,7 @@ class Identity:
             return replace(origin, missing=found.missing)
         content = self._content(letter, found.documents) if self._compares or accepted else None
         text = f"{stamp.again}key:{found.text}"
-        return BusinessKey(text, payload, content, self._compares, accepted, origin=stamp.origin)
+        return BusinessKey(text, payload, content, self._compares, accepted, **life)
 
     def _content(self, letter: Letter, documents: Sequence[Mapping[str, Any]]) -> Content:
         from deadletter.message.wrappers import opened

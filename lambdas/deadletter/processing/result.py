@@ -84,6 +84,7 @@ class MessageResult:
     named dependency's circuit that its failure or its refusal is about, if it is about one;
     `outcomes` is what its calls show about the circuits. `origin` and `trace` say in a log which
     letter it was in all its lives: the id of its first life, and the root of its X-Ray trace.
+    A duplicate of the `same_life` is the message that was processed, received once more.
     """
 
     message_id: str
@@ -95,6 +96,7 @@ class MessageResult:
     outcomes: tuple[CallOutcome, ...] = field(default=(), repr=False, compare=False)
     origin: str = field(default="", repr=False, compare=False)
     trace: str = field(default="", repr=False, compare=False)
+    same_life: bool = False
 
     @property
     def is_logged(self) -> bool:
@@ -112,7 +114,7 @@ class MessageResult:
         # A webhook endpoint in its pause was not called.
         if getattr(self.error, "untried", False) is True:
             return _UNTRIED
-        return _OUTCOMES.get(self.fate, _UNTRIED)
+        return _RECOVERED if self.same_life else _OUTCOMES.get(self.fate, _UNTRIED)
 
     @property
     def evidence(self) -> Evidence:
@@ -289,9 +291,11 @@ class BatchResult:
 _UNTRIED = "untried"
 """The outcome of a letter of a replay run that did not reach the handler."""
 
+_RECOVERED = "recovered"
+
 _OUTCOMES: Mapping[Fate, str] = {
-    Fate.PROCESSED: "recovered",
-    Fate.SKIPPED: "recovered",
+    Fate.PROCESSED: _RECOVERED,
+    Fate.SKIPPED: _RECOVERED,
     Fate.DUPLICATE: "duplicate",
     Fate.SUPERSEDED: "duplicate",
     Fate.PARKED: "parked",
