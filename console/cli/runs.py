@@ -131,6 +131,7 @@ def outcome(name: str) -> str:
         "SENT": "sent, no outcome yet",
         "RECOVERED": "processed",
         "DUPLICATE": "skipped as duplicates",
+        "SUPERSEDED": "skipped for later ones",
         "PARKED": "parked",
         "QUARANTINED": "parked by the run",
         "UNKNOWN": "sent, with no known outcome",

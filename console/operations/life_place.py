@@ -22,6 +22,7 @@ from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
 from .life_record import LetterRecord, RunTicket
 from .places import place_of
+from .replay_report import MEANING
 from .words import moment, waits_for
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ class Where(StrEnum):
     PARKED = "PARKED"
     """In a parking queue, or saved from one."""
     PROCESSED = "PROCESSED"
+    SUPERSEDED = "SUPERSEDED"
+    """Skipped by the consumer: a later message of its ordering key was processed."""
     QUEUE = "QUEUE"
     """In the main queue, at the consumer or in a DLQ: SQS cannot be asked for one message."""
     DISCARDED = "DISCARDED"
@@ -171,14 +174,11 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
     if row is None:
         return
     last = row.failures[-1].at if row.failures else 0.0
-    processed = row.recovered_at is not None and row.recovered_at >= last
-    if processed:
+    if row.recovered_at is not None and row.recovered_at >= last:
         how = _SKIPPED.get(row.recovered_as, "processed")
-        yield _place(
-            Where.PROCESSED,
-            f"Its failure record says that it was {how}.",
-            since=moment(row.recovered_at),
-        )
+        says, since = f"Its failure record says that it was {how}.", moment(row.recovered_at)
+        is_past = row.recovered_as == "superseded"
+        yield _place(Where.SUPERSEDED if is_past else Where.PROCESSED, says, since=since)
     elif _is_parked(row, last):
         yield _parked(row, parking_queue)
     elif row.has_left_index and row.released_at <= last:
@@ -259,22 +259,6 @@ def _waiting(waiting: WaitingLetter) -> Place:
     return _place(Where.WAITING, says, **{**known, "due": moment(waiting.due)})
 
 
-FATES = {
-    ReplayOutcome.SENT: "it was sent, and its outcome is not known yet",
-    ReplayOutcome.RECOVERED: "processed",
-    ReplayOutcome.DUPLICATE: "skipped by the consumer as a duplicate",
-    ReplayOutcome.DELIVERED: "accepted by a destination that tells no outcome",
-    ReplayOutcome.PARKED: "parked by the consumer",
-    ReplayOutcome.QUARANTINED: "parked by the run",
-    ReplayOutcome.STOPPED: "it left the run, to wait or for a dedicated DLQ",
-    ReplayOutcome.EXPIRED: "parked as expired",
-    ReplayOutcome.UNKNOWN: "it was sent, and its outcome did not become known in time",
-    ReplayOutcome.DISCARDED: "discarded by a person",
-    ReplayOutcome.RESTORED: "restored: parked again",
-    ReplayOutcome.LEFT: "left over when the run ended",
-}
-
-
 _SKIPPED = {
     "duplicate": "skipped, because it was processed before",
     "superseded": "skipped, because a later one of its ordering key was processed",
@@ -290,7 +274,11 @@ _PARKED_BY_RUN = frozenset(
         ReplayOutcome.RESTORED,
     }
 )
-_NOTHING_LEFT = frozenset({ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE})
+_ENDED = {
+    ReplayOutcome.RECOVERED: Where.PROCESSED,
+    ReplayOutcome.DUPLICATE: Where.PROCESSED,
+    ReplayOutcome.SUPERSEDED: Where.SUPERSEDED,
+}
 
 
 def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
@@ -306,9 +294,9 @@ def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
     if record.row is not None and _is_later(record.row, noted):
         return None
     known = {"run": noted.run.id, "since": moment(ticket.at), "current_id": ticket.copy}
-    says = f"Run {noted.run.id}: {FATES.get(fate, fate.name)}."
-    if fate in _NOTHING_LEFT:
-        return _place(Where.PROCESSED, says, **known)
+    says = f"Run {noted.run.id}: {MEANING[fate.name]}."
+    if fate in _ENDED:
+        return _place(_ENDED[fate], says, **known)
     if fate in _PARKED_BY_RUN:
         return _place(Where.PARKED, says, **known, queue=parking_queue)
     return None if fate in TERMINAL else _place(Where.RUN, says, **known)

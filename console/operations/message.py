@@ -19,7 +19,6 @@ from .letter_walk import MOST, SAMPLE, FoundLetter, look_into_queue, waiting_roo
 from .life_decision import UNKNOWN, DecisionNow, Judged, TriedRule, judged
 from .life_logs import FOUND, NOTHING, ReceiveLog, receive_logs
 from .life_place import (
-    FATES,
     Place,
     Step,
     Where,
@@ -34,6 +33,7 @@ from .life_record import LetterRecord, RunTicket, known_of, record_of
 from .list import attributes_of
 from .names import Known, NameKind
 from .queue import QueueDepth, depth
+from .replay_report import MEANING
 from .replay_runs import objects_of
 from .session import Session
 from .words import clock, duration, moment, size, waits_for
@@ -316,9 +316,10 @@ def _places(
         here = (processed_by_claim(known.is_business_id),)
     if not here:
         here = (tried_by_claim(is_claimed=claim is not None and claim.is_claimed),)
-    sure = here[0].where in (Where.WAITING, Where.RUN, Where.PROCESSED, Where.DISCARDED)
-    return here, () if sure else (LOOKED if extras.look else LOOK, MAIN)
+    return here, () if here[0].where in _SURE else (LOOKED if extras.look else LOOK, MAIN)
 
+
+_SURE = (Where.WAITING, Where.RUN, Where.PROCESSED, Where.SUPERSEDED, Where.DISCARDED)
 
 _DEPTHS_LAG = 120.0
 """Seconds after which SQS counts a message for sure; its documentation says one minute."""
@@ -366,6 +367,8 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
         return Processed(YES, f"the consumer's entry of {of} is done")
     if place.where == Where.PROCESSED:
         return Processed(YES, place.says)
+    if place.where == Where.SUPERSEDED:
+        return Processed(NO, place.says)
     if known.unread:
         return Processed("unknown", "the consumer's entries could not be read")
     if claim is not None:
@@ -387,6 +390,7 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
 
 _NEXT = {
     Where.PROCESSED: "nothing: it is processed",
+    Where.SUPERSEDED: "nothing: a later one of its ordering key is processed",
     Where.RUN: "its run sends it, and says what became of it",
     Where.DISCARDED: "nothing by itself",
     Where.GONE: "nothing: no queue is known to hold it",
@@ -496,7 +500,7 @@ def _failed(failure: Failure) -> str:
 def _run_act(noted: RunTicket) -> MessageAct:
     plan = noted.plan
     by = f" by {plan.who}: {plan.why or 'no reason given'}" if plan else ", whose plan is forgotten"
-    fate = FATES.get(noted.ticket.fate, noted.ticket.fate.name.lower())
+    fate = MEANING[noted.ticket.fate.name]
     return MessageAct(moment(noted.ticket.at), f"run {noted.run.id}{by}; {fate}")
 
 

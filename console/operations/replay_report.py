@@ -30,13 +30,14 @@ _UNSETTLED = {ReplayOutcome.OPEN, ReplayOutcome.SENT, ReplayOutcome.MISSING}
 MEANING: Mapping[str, str] = {
     "RECOVERED": "processed by the consumer",
     "DUPLICATE": "skipped: processed before",
+    "SUPERSEDED": "skipped: a later one of its key was processed",
     "DELIVERED": "accepted; no outcome is known there",
     "PARKED": "failed again, parked by the consumer",
     "QUARANTINED": "failed again or stopped, parked by the run",
     "STOPPED": "set aside by a rule or an open circuit",
     "EXPIRED": "too old",
     "UNKNOWN": "sent, and no outcome in time",
-    "DISCARDED": "thrown away as planned",
+    "DISCARDED": "discarded as planned",
     "RESTORED": "parked again",
     "LEFT": "left over when the run ended early",
     "SENT": "sent, its outcome is awaited",
@@ -239,7 +240,9 @@ def _says(letters: int, counts: Mapping[str, int], unaccounted: int) -> str:
         parts.append(f"{bad:,} failed again")
     if waiting:
         parts.append(f"{waiting:,} still on the way")
-    rest = letters - good - bad - waiting
+    if late := counts.get("SUPERSEDED", 0):
+        parts.append(f"{late:,} skipped for later ones of their keys")
+    rest = letters - good - bad - waiting - late
     if rest:
         parts.append(f"{rest:,} set aside or left over")
     return f"{', '.join(parts)}. All of them are accounted for."

@@ -35,7 +35,7 @@ from deadletter.testing.fakes.attribute_values import size_of_item
 from deadletter.testing.fakes.dynamodb_table import write_units
 from tests.aws.backends import Aws
 from tests.aws.failing import Failing
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 ONE = Failure(
     at=1_800_000_000.125,
@@ -54,7 +54,7 @@ KEEP = 100.0
 
 
 def ledger_on(dynamodb: Any, clock: Any, **options: Any) -> DynamoDBLedger:
-    create_letters_table(dynamodb)
+    create_messages_table(dynamodb)
     return DynamoDBLedger(dynamodb, LETTERS, "orders", clock, KEEP, **options)
 
 
@@ -148,18 +148,12 @@ def test_a_row_stays_as_long_after_its_last_failure(aws: Aws, ledger: DynamoDBLe
     assert before + KEEP <= int(raw(aws, "a")["ttl"]["N"]) <= aws.clock() + KEEP + 1
 
 
-def test_a_letter_recovers_once(ledger: DynamoDBLedger) -> None:
-    ledger.failed("a", ONE)
-    assert ledger.recovered("a", 1, 1_800_000_060.5)
-    assert not ledger.recovered("a", 2, 1_800_000_070.5)
-    assert ledger.rows(["a"])["a"].failures == (ONE,)
-
-
 def test_the_recovery_of_a_later_life_stands_and_the_first_word_on_a_life(
     ledger: DynamoDBLedger,
 ) -> None:
-    ledger.recovered("a", 1, 1_800_000_060.5)
-    ledger.recovered("a", 3, 1_800_000_070.5, Recovery.DUPLICATE)
+    ledger.failed("a", ONE)
+    assert ledger.recovered("a", 1, 1_800_000_060.5)
+    assert not ledger.recovered("a", 3, 1_800_000_070.5, Recovery.DUPLICATE)
     ledger.recovered("a", 3, 1_800_000_080.5, Recovery.PROCESSED)
     ledger.recovered("a", 2, 1_800_000_090.5, Recovery.SKIPPED)
     row = ledger.rows(["a"])["a"]
@@ -178,19 +172,6 @@ def test_a_parked_life_is_on_record_with_its_reason(ledger: DynamoDBLedger) -> N
     assert (row.ended_attempt, row.ended_as, row.ended_reason) == (3, "parked", "PERMANENT")
     assert [row.outcome_in(life) for life in (2, 3)] == [None, "parked"]
     assert row.failures == (ONE,)
-
-
-def test_a_letter_that_never_had_a_row_recovers_too(ledger: DynamoDBLedger) -> None:
-    assert ledger.recovered("a", 1, 5.0)
-    assert ledger.rows(["a"])["a"].recovered_attempt == 1
-
-
-def test_what_recovered_without_its_dependency_says_so(ledger: DynamoDBLedger) -> None:
-    assert ledger.recovered("a", 1, 5.0, Recovery.SKIPPED)
-    assert ledger.recovered("a", 1, 5.0, Recovery.SKIPPED)
-    assert ledger.recovered("b", 1, 5.0)
-    found = ledger.rows(["a", "b"])
-    assert [found[letter].recovered_unasked for letter in "ab"] == [True, False]
 
 
 def test_our_own_write_whose_answer_was_lost_counts(ledger: DynamoDBLedger) -> None:

@@ -14,6 +14,7 @@ from console.cli.exit import Exit
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.failure.failure import Category
+from deadletter.failure.ledger import Recovery
 from deadletter.processing.idempotency import BusinessKey
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
@@ -138,7 +139,7 @@ ORDER = "A-4711"
 
 def claimed(cloud: Cloud, text: str, *, done: bool = True, origin: str = ORIGIN) -> None:
     """What the consumer keeps of a message that it has processed, or tried."""
-    claims = DynamoDBClaims(cloud.dynamodb, "letters", "orders", time.time, 86_400)
+    claims = DynamoDBClaims(cloud.dynamodb, "messages", "orders", time.time, 86_400)
     claim = claims.claim(BusinessKey(text, "payload", origin=origin), "owner", time.time() + 60)
     assert claims.done(claim) if done else claims.withdraw(claim)
 
@@ -185,6 +186,18 @@ def test_a_business_id_leads_to_the_failures_of_its_message(cloud: Cloud, dlq: D
     assert [failure["error_type"] for failure in found["failures"]] == ["KeyError"]
 
 
+def test_what_was_skipped_for_a_later_one_is_not_processed(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=SETTINGS)
+    claimed(cloud, f"key:{ORDER}", done=False)
+    cloud.failed("orders", ORIGIN)
+    cloud.ledger().recovered(ORIGIN, 1, time.time(), Recovery.SUPERSEDED)
+
+    found = message(dlq, ORDER)
+
+    assert (found["places"][0]["where"], found["processed"]["answer"]) == ("SUPERSEDED", "no")
+    assert "a later one of its ordering key was processed" in found["processed"]["says"]
+
+
 def test_an_order_that_two_pipelines_know_is_asked_back(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("bills", "orders", settings=SETTINGS)
     claimed(cloud, f"key:{ORDER}")
@@ -196,7 +209,7 @@ def test_an_order_that_two_pipelines_know_is_asked_back(cloud: Cloud, dlq: Dlq) 
 
 def test_an_expired_entry_proves_nothing(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=SETTINGS)
-    claims = DynamoDBClaims(cloud.dynamodb, "letters", "orders", lambda: 1_000.0, 60)
+    claims = DynamoDBClaims(cloud.dynamodb, "messages", "orders", lambda: 1_000.0, 60)
     assert claims.done(claims.claim(BusinessKey(f"key:{ORDER}", "p"), "owner", 1_060.0))
 
     dlq(f"show {ORDER}", ends=4)
@@ -300,7 +313,7 @@ def test_each_act_of_a_rule_a_run_or_a_person_is_a_line(
         "parked: QUARANTINED by rule stop",
         "rules add: rule stop by user/",
         "rules disable: rule stop by user/",
-        f"run {run.id} by user/ann: fixed; it was sent",
+        f"run {run.id} by user/ann: fixed; sent",
         f"run hold: run {run.id} by user/",
     )
     at = [next(i for i, act in enumerate(acts) if act.startswith(each)) for each in expected]

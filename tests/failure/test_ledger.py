@@ -216,9 +216,7 @@ def test_a_failure_at_the_moment_of_the_release_counts() -> None:
 
 
 @pytest.mark.parametrize("way", Recovery)
-def test_only_a_letter_that_its_process_said_was_processed_speaks_of_its_dependency(
-    way: Recovery,
-) -> None:
+def test_only_what_is_known_as_processed_speaks_of_the_dependency(way: Recovery) -> None:
     row = row_from_item({"recovered_as": str(way)})
     assert row.recovered_as is way
     assert row.recovered_unasked is (way is not Recovery.PROCESSED)
@@ -227,20 +225,12 @@ def test_only_a_letter_that_its_process_said_was_processed_speaks_of_its_depende
 @each_row(
     ("row", "outcome"),
     [
-        (LedgerRow(), None),
-        (LedgerRow(recovered_at=1.0, recovered_attempt=2), "recovered"),
         (LedgerRow(recovered_at=1.0, recovered_attempt=1), None),
         (LedgerRow(recovered_at=1.0, recovered_attempt=3), None),
         (
             LedgerRow(recovered_at=1.0, recovered_attempt=2, recovered_as=Recovery.SKIPPED),
             "recovered",
         ),
-        (
-            LedgerRow(recovered_at=1.0, recovered_attempt=2, recovered_as=Recovery.DUPLICATE),
-            "duplicate",
-        ),
-        (LedgerRow(ended_attempt=2, ended_as="parked"), "parked"),
-        (LedgerRow(ended_attempt=1, ended_as="parked"), None),
         (
             LedgerRow(recovered_at=1.0, recovered_attempt=1, ended_attempt=2, ended_as="parked"),
             "parked",

@@ -165,6 +165,10 @@ def learn(sent: Ticket, rows: Rows, after: float = 0.0) -> Learned | None:
             LedgerRow(recovered_at=NOW, recovered_attempt=1, recovered_as=Recovery.DUPLICATE),
             ReplayOutcome.DUPLICATE,
         ),
+        (
+            LedgerRow(recovered_at=NOW, recovered_attempt=1, recovered_as=Recovery.SUPERSEDED),
+            ReplayOutcome.SUPERSEDED,
+        ),
         (PARKED, ReplayOutcome.PARKED),
         (replace(PARKED, ended_attempt=2), None),
         (LedgerRow(), None),

@@ -64,7 +64,8 @@ class Recovery(StrEnum):
     """It was processed or skipped in this life, by a process that ended before it said which."""
 
 
-_NOT_AGAIN = frozenset({Recovery.DUPLICATE, Recovery.SUPERSEDED})
+_NOT_NOW = frozenset({Recovery.DUPLICATE, Recovery.SUPERSEDED})
+"""Of these the handler was not asked in the letter's last life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +157,13 @@ class LedgerRow:
         return self.recovered_as is not Recovery.PROCESSED
 
     def outcome_in(self, attempt: int) -> str | None:
-        """What the consumer says of one life: "recovered", "duplicate", "parked" or None.
+        """What the consumer says of one life: "recovered", "duplicate", "superseded", "parked" or
+        None.
 
         None if it has said nothing final: the life goes on, or ended in the DLQ.
         """
         if self.recovered_at is not None and self.recovered_attempt == attempt:
-            return "duplicate" if self.recovered_as in _NOT_AGAIN else "recovered"
+            return str(self.recovered_as) if self.recovered_as in _NOT_NOW else "recovered"
         return self.ended_as if self.ended_as and self.ended_attempt == attempt else None
 
     @property

@@ -297,7 +297,7 @@ _OUTCOMES: Mapping[Fate, str] = {
     Fate.PROCESSED: _RECOVERED,
     Fate.SKIPPED: _RECOVERED,
     Fate.DUPLICATE: "duplicate",
-    Fate.SUPERSEDED: "duplicate",
+    Fate.SUPERSEDED: "superseded",
     Fate.PARKED: "parked",
     Fate.FAILED: "failed",
     Fate.UNFINISHED: "unknown",

@@ -53,6 +53,7 @@ class DirectFate(StrEnum):
 
     RECOVERED = "recovered"
     DUPLICATE = "duplicate"
+    SUPERSEDED = "superseded"
     PARKED = "parked"
     ACCEPTED = "accepted"
     """The consumer has no library: it did not name the letter among the failed ones."""
@@ -65,6 +66,7 @@ class DirectFate(StrEnum):
 _OUTCOMES: Mapping[DirectFate, ReplayOutcome] = {
     DirectFate.RECOVERED: ReplayOutcome.RECOVERED,
     DirectFate.DUPLICATE: ReplayOutcome.DUPLICATE,
+    DirectFate.SUPERSEDED: ReplayOutcome.SUPERSEDED,
     DirectFate.PARKED: ReplayOutcome.PARKED,
     DirectFate.ACCEPTED: ReplayOutcome.DELIVERED,
 }

@@ -61,9 +61,10 @@ class ReplayNext(StrEnum):
     HAND_OVER = "hand over"
 
 
-_ANSWERED = (
+ANSWERED = (
     ReplayOutcome.RECOVERED,
     ReplayOutcome.DUPLICATE,
+    ReplayOutcome.SUPERSEDED,
     ReplayOutcome.DELIVERED,
     ReplayOutcome.DISCARDED,
 )
@@ -101,7 +102,7 @@ class RunEvidence:
     @property
     def known(self) -> int:
         """Tries whose outcome is known."""
-        return self._sum(*_ANSWERED) + self.failed
+        return self._sum(*ANSWERED) + self.failed
 
     @property
     def failed(self) -> int:

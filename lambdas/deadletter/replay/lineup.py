@@ -221,6 +221,7 @@ ends, and more. A try that fails by the dependency is none of the plan's few."""
 _BY_LEDGER: Mapping[str, ReplayOutcome] = {
     "recovered": ReplayOutcome.RECOVERED,
     "duplicate": ReplayOutcome.DUPLICATE,
+    "superseded": ReplayOutcome.SUPERSEDED,
     "parked": ReplayOutcome.PARKED,
 }
 

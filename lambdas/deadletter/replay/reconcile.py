@@ -17,6 +17,7 @@ from typing import Any
 from deadletter.contract import MINUTE, run_lane
 from deadletter.failure.ledger import Ledger
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, WaitingRoomEntry
+from deadletter.replay.judge import ANSWERED
 from deadletter.replay.lineup import RunLetter, Trail, learned, letter_of, trails
 from deadletter.replay.manifest import ManifestIndex, ManifestParts, ShardProgress, Statuses, save
 from deadletter.replay.names import PART, Name
@@ -45,15 +46,7 @@ MOST_READ = 100
 RETURNED = "RETURNED"
 """In a run's course: tries whose letter came back."""
 
-_GOOD = frozenset(
-    {
-        ReplayOutcome.RECOVERED,
-        ReplayOutcome.DUPLICATE,
-        ReplayOutcome.DELIVERED,
-        ReplayOutcome.DISCARDED,
-        ReplayOutcome.RESTORED,
-    }
-)
+_GOOD = frozenset({*ANSWERED, ReplayOutcome.RESTORED})
 _SETTLED = TERMINAL - {ReplayOutcome.MISSING}
 
 
@@ -146,7 +139,7 @@ def reconcile(setup: ReconcileSetup, deadline: float) -> RunSum:
     if setup.plan.restores:
         # No manifest names what it put back: each has a ticket.
         sums.total.update(ticket.fate for ticket in setup.all_tickets())
-    letters = setup.run.letters if setup.run.letters is not None else setup.index.letters
+    letters = setup.run.messages if setup.run.messages is not None else setup.index.messages
     settled = sum(number for outcome, number in sums.total.items() if outcome in _SETTLED)
     unaccounted = abs(letters - settled)
     counts = _counts(sums.total)

@@ -28,6 +28,8 @@ class ReplayOutcome(StrEnum):
     RECOVERED = "r"
     DUPLICATE = "d"
     """Skipped by the consumer: it was processed before."""
+    SUPERSEDED = "o"
+    """Skipped by the consumer: a later one of its ordering key was processed."""
     DELIVERED = "a"
     """Accepted by a queue or a consumer that tells no outcome."""
     PARKED = "p"

@@ -183,7 +183,7 @@ def discard(cloud: Cloud, *, kept: bool = True) -> ReplayRun:
     cloud.ticket(run.id, ORIGIN, COPY, ReplayOutcome.DISCARDED)
     if kept:
         name = f"replay/orders/{run.id}/discarded/{COPY}.json"
-        cloud.s3.put_object(Bucket="letters-bucket", Key=name, Body=b"{}")
+        cloud.s3.put_object(Bucket="messages-bucket", Key=name, Body=b"{}")
     return run
 
 
@@ -220,13 +220,13 @@ def test_a_discarded_letter_is_said_to_be_discarded_by_whom_when_why_and_where_i
 
     [place] = life["places"]
     assert is_discarded(place, run.id)
-    assert place["kept"] == f"s3://letters-bucket/replay/orders/{run.id}/discarded/{COPY}.json"
+    assert place["kept"] == f"s3://messages-bucket/replay/orders/{run.id}/discarded/{COPY}.json"
     assert abs(datetime.fromisoformat(place["since"]).timestamp() - time.time()) < 60
     commands = [step["command"] for step in life["steps"]]
     assert f'dlq restore {ORIGIN} --pipeline orders --reason "<why>"' in (commands)
     says = (
         f"{ORIGIN} DISCARDED orders", f"Discarded by user/ann, with run {run.id}.",
-        f"run {run.id} by user/ann: a wrong line; discarded by a person", "processed no: ",
+        f"run {run.id} by user/ann: a wrong line; discarded as planned", "processed no: ",
     )  # fmt: skip
     dlq(f"show {ORIGIN}", says=says)
 
@@ -262,7 +262,7 @@ def test_an_unknown_id_names_what_can_look_into_the_queues(cloud: Cloud, dlq: Dl
 
 def test_a_malformed_row_is_said_to_be_one(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders")
-    cloud.put("letters", {"pk": {"S": f"orders#ledger#{ORIGIN}"}, "sk": {"S": "ledger"},
+    cloud.put("messages", {"pk": {"S": f"orders#ledger#{ORIGIN}"}, "sk": {"S": "ledger"},
                           "f0_0": {"S": "odd"}})  # fmt: skip
 
     life = told(dlq, ORIGIN)
