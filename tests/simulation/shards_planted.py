@@ -42,7 +42,7 @@ def _() -> Iterator[None]:
 
         return take_part
 
-    with replaced(Redriver, "_take_part", make):
+    with replaced(Redriver, "_drain_part", make):
         yield
 
 
@@ -114,7 +114,7 @@ def _() -> Iterator[None]:
 
         return take_part
 
-    with replaced(Redriver, "_take_part", make):
+    with replaced(Redriver, "_drain_part", make):
         yield
 
 

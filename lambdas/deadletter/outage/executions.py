@@ -65,14 +65,9 @@ def repairs_for(
     then apply `MappingPutBack` to the circuit.
     """
     lost = [circuit for circuit in circuits if not _is_run(pipeline, circuit, running, now)]
-    return Repairs(
-        start=tuple(
-            circuit for circuit in lost if not circuit.is_closed and not circuit.unreadable
-        ),
-        put_back=tuple(
-            circuit for circuit in lost if circuit.is_closed and circuit.paused is not None
-        ),
-    )
+    start = tuple(each for each in lost if not each.is_closed and not each.unreadable)
+    put_back = tuple(each for each in lost if each.is_closed and each.paused is not None)
+    return Repairs(start, put_back)
 
 
 def _is_run(pipeline: str, circuit: Circuit, running: Container[str], now: float) -> bool:

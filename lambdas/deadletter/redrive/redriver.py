@@ -145,10 +145,11 @@ class Redriver:
         Of a deep queue it may be the owner of a drain in shards, and it starts the next run if
         its time is too short: `hop` says how many did so before.
         """
-        began, memory = self._clock(), None
+        began = self._clock()
+        judge_only = dry_run or self._pipeline.mode is Mode.OBSERVE
+        memory: SourceMemory | None = None
         try:
             memory = self._setup.lease.read()
-            judge_only = dry_run or self._pipeline.mode is Mode.OBSERVE
             known = with_lost_run(memory, began)
             stopped = self._run(deadline, known, judge_only=judge_only, asked=asked)
         except ENDS_A_RUN as error:
@@ -158,6 +159,22 @@ class Redriver:
             self._record(memory, (after_look if dry_run else after_run)(known, end))
         if stopped in OUT_OF_TIME:
             self._go_on(deadline, hop)
+        return self._report(stopped)
+
+    def _recorded(
+        self,
+        act: Callable[[], str],
+        after: Callable[[SourceMemory, RunEnd], SourceMemory] | None,
+    ) -> Report:
+        """One run beside those of the schedule; `after` says what the next ones know of it."""
+        memory: SourceMemory | None = None
+        try:
+            memory = self._setup.lease.read()
+            stopped = act()
+        except ENDS_A_RUN as error:
+            stopped = stop_reason(error, self._tally)
+        if memory is not None and after is not None:
+            self._record(memory, after(memory, self._end(self._report(stopped))))
         return self._report(stopped)
 
     def take_part(self, deadline: float, shard: DrainShard) -> Report:
@@ -178,21 +195,13 @@ class Redriver:
             redriver._look_at_main = following(
                 self._setup.lease, self._tally, self._pipeline.first_rate
             )
-        return redriver._take_part(min(deadline, drain.until), drain)
-
-    def _take_part(self, deadline: float, drain: Drain) -> Report:
-        memory: SourceMemory | None = None
-        try:
-            memory = self._setup.lease.read()
-            circuits = self._setup.circuits.read(with_config_keys([self._pipeline.name]))
-            stopped = not_closed(circuits) or self._drain_part(deadline, drain)
-        except ENDS_A_RUN as error:
-            stopped = stop_reason(error, self._tally)
-        if memory is not None:
-            self._record(memory, after_run(memory, self._end(self._report(stopped))))
-        return self._report(stopped)
+        until = min(deadline, drain.until)
+        return redriver._recorded(lambda: redriver._drain_part(until, drain), after_run)
 
     def _drain_part(self, deadline: float, drain: Drain) -> str:
+        circuits = self._setup.circuits.read(with_config_keys([self._pipeline.name]))
+        if stopped := not_closed(circuits):
+            return stopped
         # The shard before this one with its number may be ending: both end with their owners.
         if self._lease_in_time(deadline, until=deadline) is None:
             return LEASE_HELD
@@ -205,16 +214,7 @@ class Redriver:
         for the lease until `deadline` (epoch seconds) is near. In a pipeline whose mode is
         observe it moves nothing.
         """
-        memory: SourceMemory | None = None
-        try:
-            memory = self._setup.lease.read()
-            stopped = self._rescue(deadline)
-        except ENDS_A_RUN as error:
-            stopped = stop_reason(error, self._tally)
-        self._tally.count(Figure.RESCUED, self._tally.count_of(Figure.HELD))
-        if memory is not None:
-            self._record(memory, after_rescue(memory, self._end(self._report(stopped))))
-        return self._report(stopped)
+        return self._recorded(lambda: self._rescue(deadline), after_rescue)
 
     def take_all(
         self, deadline: float, verdict_source: VerdictSource, *, lane: str | None = None
@@ -224,15 +224,8 @@ class Redriver:
         With a `lane`, it goes through that lane of the waiting room instead. Like a rescue, it
         keeps no pace, and waits for the lease until `deadline` (epoch seconds) is near.
         """
-        memory: SourceMemory | None = None
-        try:
-            memory = self._setup.lease.read()
-            stopped = self._take_all(deadline, verdict_source, lane)
-        except ENDS_A_RUN as error:
-            stopped = stop_reason(error, self._tally)
-        if memory is not None and lane is None:
-            self._record(memory, after_rescue(memory, self._end(self._report(stopped))))
-        return self._report(stopped)
+        after = after_rescue if lane is None else None
+        return self._recorded(lambda: self._take_all(deadline, verdict_source, lane), after)
 
     def _rescue(self, deadline: float) -> str:
         if self._pipeline.mode is Mode.OBSERVE:
@@ -243,7 +236,10 @@ class Redriver:
             clock=self._clock,
             tally=self._tally,
         )
-        return self._take_all(deadline, verdicts)
+        try:
+            return self._take_all(deadline, verdicts)
+        finally:
+            self._tally.count(Figure.RESCUED, self._tally.count_of(Figure.HELD))
 
     def _take_all(
         self, deadline: float, verdict_source: VerdictSource, lane: str | None = None
