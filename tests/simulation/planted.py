@@ -795,10 +795,10 @@ def _is_resumed(condition: Any) -> bool:
 @bug("a claim that the SDK made twice is taken for another's, and acknowledged")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def found(self: Any, claim: Any, row: Any) -> Any:
+        def found(self: Any, claim: Any, row: Any, key: Any) -> Any:
             if row is not None and row["own"] == claim.owner:
                 return replace(claim, standing=Standing.DUPLICATE)
-            return original(self, claim, row)
+            return original(self, claim, row, key)
 
         return found
 

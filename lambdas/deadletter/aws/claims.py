@@ -22,7 +22,7 @@ from deadletter.aws.table import (
     stored_number,
     unchanged,
 )
-from deadletter.contract import CLAIM_FIGURES, DAY, HOUR, MINUTE, Partition
+from deadletter.contract import CLAIM_FIGURES, DAY, END_OF_TIME, HOUR, MINUTE, Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
 _ROW = "claim"
@@ -41,9 +41,6 @@ _MOST_COUNTED = 2**40
 
 # Seconds: DynamoDB deletes no item whose time to live ended longer ago.
 NEVER_EXPIRED = 5.0 * 365 * DAY
-
-# Epoch seconds that no clock shows.
-END_OF_TIME = 2.0**40
 
 
 class DynamoDBClaims:
@@ -288,24 +285,23 @@ def _mended(row: Mapping[str, Any], now: float, ttl: int) -> Mapping[str, Any]:
 
     The row itself if it is a claim's.
     """
-    own, payload, content, tries, origin, attempt = (
-        row.get(name) for name in ("own", "payload", "content", "tries", "origin", "attempt")
-    )
-    until = row.get("until")
-    if not _is_time(until, now + _LONGEST_CLAIM):
-        until = stored_number(now + HOUR)
-    return {
-        "own": own if isinstance(own, str) else "",
-        # No payload is empty: another one is compared by its content, or apart.
-        "payload": payload if isinstance(payload, str) else "",
-        "status": row["status"] if row.get("status") in (_RELEASED, _DONE) else _CLAIMED,
-        "until": until,
-        "ttl": row["ttl"] if _is_time(row.get("ttl"), END_OF_TIME) else ttl,
-        **({"content": content} if isinstance(content, bytes) else {}),
-        **({"tries": tries} if _is_count(tries) else {}),
-        **({"origin": origin} if isinstance(origin, str) else {}),
-        **({"attempt": attempt} if _is_count(attempt) else {}),
-    }
+    # No payload is empty: another one is compared by its content, or apart.
+    harmless = {"own": "", "payload": "", "status": _CLAIMED, "ttl": ttl}
+    harmless["until"] = stored_number(now + HOUR)
+    return harmless | {name: row[name] for name in row if _is_right(name, row[name], now)}
+
+
+def _is_right(name: str, value: Any, now: float) -> bool:
+    match name:
+        case "own" | "payload" | "origin":
+            return isinstance(value, str)
+        case "status":
+            return value in (_RELEASED, _DONE)
+        case "until" | "ttl":
+            return _is_time(value, END_OF_TIME if name == "ttl" else now + _LONGEST_CLAIM)
+        case "content":
+            return isinstance(value, bytes)
+    return _is_count(value)
 
 
 def _is_count(value: Any) -> bool:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, text_in
 from deadletter.aws.errors import Conflict, Failed, ours
 from deadletter.aws.table import absent, below, kept, stored_number
 from deadletter.contract import CIRCUITS, COLLISIONS_ROW, MINUTE, ROWS_KEPT
@@ -90,15 +90,15 @@ def known_from(item: Mapping[str, Any]) -> KnownCollisions:
     """What a row says. A malformed part says nothing."""
     messages, collided = _minutes(item, MESSAGES), _minutes(item, COLLIDED)
     return KnownCollisions(
-        since=_number(item.get("since")),
+        since=number_in(item, "since") or 0.0,
         counts={
             minute: (messages.get(minute, 0), collided.get(minute, 0))
             for minute in messages.keys() | collided.keys()
         },
-        stopped_until=_number(item.get("stopped_until")),
+        stopped_until=number_in(item, "stopped_until") or 0.0,
         paths=_paths(item.get("paths")),
-        bad_claim=item["bad_claim"] if isinstance(item.get("bad_claim"), str) else "",
-        bad_claim_at=_number(item.get("bad_claim_at")),
+        bad_claim=text_in(item, "bad_claim"),
+        bad_claim_at=number_in(item, "bad_claim_at") or 0.0,
     )
 
 
@@ -110,10 +110,6 @@ def _minutes(item: Mapping[str, Any], prefix: str) -> dict[int, int]:
         and name.removeprefix(prefix).isdecimal()
         and isinstance(value, Decimal)
     }
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, Decimal) else 0.0
 
 
 def _paths(value: Any) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from deadletter.aws.table import (
     equals,
     parts,
 )
-from deadletter.contract import LETTERS, Index, Table
+from deadletter.contract import END_OF_TIME, MESSAGES, Index, Table
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient as DynamoDBClient
@@ -58,6 +58,21 @@ _LONG = Context(prec=200, traps=[Inexact])
 def stored(item: Mapping[str, Any]) -> dict[str, Any]:
     """Plain data as DynamoDB attribute values. Raises TypeError for what has none."""
     return {name: _value(value) for name, value in item.items()}
+
+
+def number_in(row: Mapping[str, Any], name: str) -> float | None:
+    """A number of a row; None for what no clock, rate or count can be."""
+    value = row.get(name)
+    if not isinstance(value, Decimal | int) or isinstance(value, bool):
+        return None
+    number = float(value)
+    return number if abs(number) < END_OF_TIME else None
+
+
+def text_in(row: Mapping[str, Any], name: str) -> str:
+    """A text of a row; empty if it has none."""
+    value = row.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def plain(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,7 +327,7 @@ class DynamoDBTable:
     attributes that a read asks for; without, it is all of them.
     """
 
-    def __init__(self, client: DynamoDBClient, name: str, keys: Table = LETTERS) -> None:
+    def __init__(self, client: DynamoDBClient, name: str, keys: Table = MESSAGES) -> None:
         self._client: Any = client
         self._name = name
         self._keys = keys

@@ -5,14 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, plain, text_in
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.rows import readable
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, absent, equals, unchanged
-from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.contract import END_OF_TIME, ROWS_KEPT, Partition
 from deadletter.redrive.journal import (
     KEY_BYTES,
     MAX_STANDING_PLANS,
@@ -21,7 +20,6 @@ from deadletter.redrive.journal import (
     JournalUnavailable,
     PackedPlans,
 )
-from deadletter.redrive.waiting_room import END_OF_TIME
 
 _POSITION_BYTES = 2
 
@@ -217,24 +215,20 @@ def _readable_part(slot: str, item: Mapping[str, Any], keep_seconds: float) -> I
         plans = nothing
     ids = readable(lambda item: _new_ids(item["ids"]), item, {})
     new_ids = {at: new_id for at, new_id in ids.items() if at < len(plans)}
-    home, owner, sent = item.get("home"), item.get("own"), item.get("sent")
+    sent = item.get("sent")
     marks = int.from_bytes(sent, "little") if isinstance(sent, bytes) else 0
-    ends = (_number(item.get("expires")), _number(item.get("ttl")) - keep_seconds)
+    ends = (number_in(item, "expires") or 0.0, (number_in(item, "ttl") or 0.0) - keep_seconds)
     return Intent(
         slot=slot,
-        owner=owner if isinstance(owner, str) else "",
+        owner=text_in(item, "own"),
         sequence=0,
         expires=min((end for end in ends if 0 < end < END_OF_TIME), default=0.0),
         plans=plans,
         sent=marks if marks.bit_length() <= len(plans) else 0,
         new_ids=new_ids,
-        home=home if isinstance(home, str) else "",
+        home=text_in(item, "home"),
     )
 
 
 def _plans(item: Mapping[str, Any]) -> PackedPlans:
     return PackedPlans(bytes(item["plans"]), tuple(map(str, item["targets"])))
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, Decimal | float | int) else 0.0

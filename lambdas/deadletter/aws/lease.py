@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
-from decimal import Decimal
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, text_in
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import SORT, Key, above, absent, at_most, equals, is_number, stored_number
 from deadletter.contract import HOUR, WATCH_ROW, Partition
@@ -18,7 +17,6 @@ from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
 from deadletter.redrive.round_robin import NO_TURN, LastTurn
 from deadletter.redrive.source_memory import NO_DRAIN, PAST, UNKNOWN, Drain, SourceMemory
-from deadletter.redrive.waiting_room import END_OF_TIME
 
 
 def read_last_run(
@@ -82,7 +80,7 @@ def is_bad_lease(item: Mapping[str, Any]) -> bool:
     numbers, texts = {"until", "limit", "paid"} & item.keys(), {"own"} & item.keys()
     return (
         any(_stored(getattr(memory, name)) != item[name] for name in kept)
-        or any(_number(item, name) is None for name in numbers)
+        or any(number_in(item, name) is None for name in numbers)
         or any(not isinstance(item[name], str) for name in texts)
         or not isinstance(item.get("last_run", {}), dict)
     )
@@ -174,7 +172,7 @@ class DynamoDBLease:
 
     def _paid(self, item: Mapping[str, Any]) -> RunPaid:
         """What the last run left; of a first one, and of a malformed row, a whole burst."""
-        limit, paid = _number(item, "limit") or 0.0, _number(item, "paid") or 0.0
+        limit, paid = number_in(item, "limit") or 0.0, number_in(item, "paid") or 0.0
         return RunPaid(rate_of(limit if limit > 0 else self._first_rate), paid)
 
 
@@ -196,24 +194,24 @@ def _stored(value: object) -> object:
 def memory_of(item: Mapping[str, Any]) -> SourceMemory:
     """The memory in a lease's item; a malformed field counts as never written."""
     return SourceMemory(
-        emptied_at=_number(item, "emptied_at"),
-        oldest=_number(item, "oldest"),
-        looks=int(_number(item, "looks") or 0),
-        looked_at=_number(item, "looked_at"),
-        ended_at=_number(item, "ended_at"),
-        ended_well_at=_number(item, "ended_well_at"),
-        stopped=_text(item, "stopped"),
-        held_until=_number(item, "until") or 0.0,
-        trouble=_text(item, "trouble"),
-        fruitless=int(_number(item, "fruitless") or 0),
-        fruitless_at=_number(item, "fruitless_at"),
+        emptied_at=number_in(item, "emptied_at"),
+        oldest=number_in(item, "oldest"),
+        looks=int(number_in(item, "looks") or 0),
+        looked_at=number_in(item, "looked_at"),
+        ended_at=number_in(item, "ended_at"),
+        ended_well_at=number_in(item, "ended_well_at"),
+        stopped=text_in(item, "stopped"),
+        held_until=number_in(item, "until") or 0.0,
+        trouble=text_in(item, "trouble"),
+        fruitless=int(number_in(item, "fruitless") or 0),
+        fruitless_at=number_in(item, "fruitless_at"),
         troubles=_times(item.get("troubles")),
         bad_rows=_times(item.get("bad_rows")),
         last_turn=_last_turn(item.get("last_turn")),
         auto_rate=_auto_rate(item.get("auto_rate")),
         drain=_drain(item.get("drain")),
-        wanted_until=_number(item, "wanted_until") or 0.0,
-        first_step=_step(_number(item, "first_step")),
+        wanted_until=number_in(item, "wanted_until") or 0.0,
+        first_step=_step(number_in(item, "first_step")),
     )
 
 
@@ -221,35 +219,35 @@ def _drain(value: object) -> Drain:
     """The drain in a lease's item; a malformed one counts as never written."""
     if not isinstance(value, dict):
         return NO_DRAIN
-    numbers = [_number(value, name) or 0.0 for name in ("of", "until", "rate", "burst")]
+    numbers = [number_in(value, name) or 0.0 for name in ("of", "until", "rate", "burst")]
     of, until, rate, burst = numbers
     is_drain = of > 0 and rate > 0 and burst > 0
-    return Drain(_text(value, "id"), int(of), until, rate, burst) if is_drain else NO_DRAIN
+    return Drain(text_in(value, "id"), int(of), until, rate, burst) if is_drain else NO_DRAIN
 
 
 def _last_turn(value: object) -> LastTurn:
     """The last turn in a lease's item; what is malformed counts as never written."""
     if not isinstance(value, dict):
         return NO_TURN
-    return LastTurn(_text(value, "kind") or NO_TURN.kind, _text(value, "lane"))
+    return LastTurn(text_in(value, "kind") or NO_TURN.kind, text_in(value, "lane"))
 
 
 def _auto_rate(value: object) -> AutoRate | None:
     """The rate in a lease's item; None if it is malformed, so that it starts again."""
     if not isinstance(value, dict):
         return None
-    rate, waiting = _number(value, "rate"), _number(value, "waiting")
-    direction = _text(value, "direction")
+    rate, waiting = number_in(value, "rate"), number_in(value, "waiting")
+    direction = text_in(value, "direction")
     if rate is None or rate <= 0 or direction not in list(Direction):
         return None
     times = {
-        name: _number(value, name) or 0.0
+        name: number_in(value, name) or 0.0
         for name in ("changed_at", "looked_at", "level", "limit", "limit_at")
     }
     return AutoRate(
         rate,
         Direction(direction),
-        _text(value, "because"),
+        text_in(value, "because"),
         waiting=None if waiting is None else int(waiting),
         **times,
     )
@@ -263,18 +261,4 @@ def _step(value: float | None) -> int | None:
 def _times(value: object) -> Mapping[str, float]:
     """Epoch seconds by name; a malformed one is left out."""
     named = value if isinstance(value, dict) else {}
-    return {name: time for name in named if (time := _number(named, name)) is not None}
-
-
-def _number(item: Mapping[str, Any], name: str) -> float | None:
-    """A number of a lease's item; None for what no clock, rate or count can be."""
-    value = item.get(name)
-    if not isinstance(value, Decimal | int) or isinstance(value, bool):
-        return None
-    number = float(value)
-    return number if abs(number) < END_OF_TIME else None
-
-
-def _text(item: Mapping[str, Any], name: str) -> str:
-    value = item.get(name)
-    return value if isinstance(value, str) else ""
+    return {name: time for name in named if (time := number_in(named, name)) is not None}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from deadletter.aws.claims import NEVER_EXPIRED, KeptClaim, kept_claims
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, text_in
 from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import PARTITION, SORT, Key, absent, between, equals, stored_number
 from deadletter.contract import Partition
@@ -139,7 +138,7 @@ class DynamoDBLines:
         if rows and rows[0][SORT] == _HEAD:
             [head, *_] = rows
             line = replace(line, token=(head["own"],) if "own" in head else ())
-            if not _text(head, "own"):
+            if not text_in(head, "own"):
                 self._note_bad_row(row_name(self._table.name, head[PARTITION], _HEAD))
         kept = [row for row in rows if not _is_expired(row, now)]
         placed = {place: row for row in kept if (place := self._place(name, row)) is not None}
@@ -151,13 +150,13 @@ class DynamoDBLines:
             state = state_of(
                 handlings[place],
                 records.get(place.origin),
-                min(now, _number(row.get("at"), now)),
+                min(now, number_in(row, "at") or now),
                 now,
                 self._patience,
                 is_holder=is_holder,
             )
             if is_holder:
-                line = replace(line, holder=place, done=_text(row, "done"))
+                line = replace(line, holder=place, done=text_in(row, "done"))
             if state is PlaceState.DONE and place.is_version:
                 line = replace(line, done=max(line.done, place.number))
             elif line.is_past(place):
@@ -179,11 +178,11 @@ class DynamoDBLines:
         """The place in a row; None if it cannot be read: then nothing waits for it."""
         number, _, origin = str(row[SORT]).removeprefix(_LISTED).rpartition(" ")
         if row[SORT] == _HEAD:
-            number, origin = _text(row, "place"), _text(row, "origin")
+            number, origin = text_in(row, "place"), text_in(row, "origin")
         if not number or not origin:
             self._note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
             return None
-        return KeyPlace(line, number, origin, _text(row, "claim"))
+        return KeyPlace(line, number, origin, text_in(row, "claim"))
 
     def _times(self) -> dict[str, Any]:
         now = self._clock()
@@ -223,17 +222,8 @@ def _handling(claim: KeptClaim | None) -> Handling:
 
 def _is_expired(row: Mapping[str, Any], now: float) -> bool:
     """Whether a row has ended, which DynamoDB deletes hours or days later. Years ago is no time."""
-    return 0 <= now - _number(row.get("ttl"), now + 1) <= NEVER_EXPIRED
+    return 0 <= now - (number_in(row, "ttl") or now + 1) <= NEVER_EXPIRED
 
 
 def _by_number(place: KeyPlace) -> str:
     return place.number
-
-
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _number(value: Any, otherwise: float) -> float:
-    return float(value) if isinstance(value, int | Decimal) else otherwise
