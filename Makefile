@@ -51,8 +51,8 @@ $(READY): $(DEMO) requirements.txt tools/scan/requirements.txt
 demo: $(DEMO) ## Watch dead messages heal, in an AWS of your own on this machine
 	@$(BIN)/python -m sandbox demo
 
-sandbox: $(DEMO) ## An AWS to type into, until Ctrl-C: LETTERS=4000 CAUSES=3 APP=my/app.py
-	@$(BIN)/python -m sandbox up $(if $(APP),--app $(APP)) $(if $(LETTERS),--with-letters $(LETTERS)) $(if $(CAUSES),--causes $(CAUSES)) $(if $(MODE),--mode $(MODE))
+sandbox: $(DEMO) ## An AWS to type into, until Ctrl-C: MESSAGES=4000 CAUSES=3 APP=my/app.py
+	@$(BIN)/python -m sandbox up $(if $(APP),--app $(APP)) $(if $(MESSAGES),--with-messages $(MESSAGES)) $(if $(CAUSES),--causes $(CAUSES)) $(if $(MODE),--mode $(MODE))
 
 deploy: $(DEMO) ## Deploy into the AWS account your credentials name
 	$(CDK) deploy --all

@@ -74,7 +74,7 @@ class DispatcherFunction(Construct):
                     {name: queue.url for name, queue in queues.parking.items()}
                 ),
                 Variable.ENDPOINTS_TABLE: storage.endpoints.table_name,
-                Variable.LETTERS_TABLE: storage.letters.table_name,
+                Variable.MESSAGES_TABLE: storage.messages.table_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
                 Variable.WEBHOOK: json.dumps(

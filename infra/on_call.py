@@ -248,7 +248,7 @@ def _reads_bodies(app: AppDeployment, storage: Storage) -> Permissions:
         tagged.dead_letter_queues(app),
         kind=tagged.QUEUES,
         app=app,
-        tags={tagged.HOLDS: tagged.LETTERS},
+        tags={tagged.HOLDS: tagged.MESSAGES},
     )
     if app.kms_key_arn is not None:
         # An app without a key has no queue with one.
@@ -355,7 +355,7 @@ def _replays(app: AppDeployment, storage: Storage) -> Permissions:
     storage.grant_run_replays(permissions)
     permissions.allow("Replays", ["states:StartExecution"], [_machines(app)])
     # Of its run a letter is edited by the redriver's function, as the run's object asks.
-    grant_invoke(permissions, "EditedLetters", _functions(app, "redrive"))
+    grant_invoke(permissions, "EditedMessages", _functions(app, "redrive"))
     grant_key(permissions, app, services=("dynamodb", "s3"), writes=True)
     return permissions
 

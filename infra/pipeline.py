@@ -111,9 +111,9 @@ class RedrivePipeline(Construct):
         self.storage, self.pager = self.shared.storage, self.shared.pager
         cdk.Tags.of(self).add(TAG, app.app)
         if main_queue is not None:
-            tag_queue(main_queue, app, holds_letters=False)
+            tag_queue(main_queue, app, holds_messages=False)
         if dlq is not None:
-            tag_queue(dlq, app, holds_letters=True)
+            tag_queue(dlq, app, holds_messages=True)
         brought.announce(self, settings, main_queue, dlq)
         brought.warn_of_a_shared_dlq(self, app, settings)
         self._main_queue, self._dlq = main_queue, dlq

@@ -89,8 +89,8 @@ class RedriverFunction(Construct):
             role=self.mover,
             variables={
                 **queues.variables(),
-                Variable.LETTERS_TABLE: storage.letters.table_name,
-                Variable.LETTERS_BUCKET: storage.bucket_name,
+                Variable.MESSAGES_TABLE: storage.messages.table_name,
+                Variable.MESSAGES_BUCKET: storage.bucket_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
                 Variable.REDRIVE_FUNCTION: names.function("redrive"),

@@ -43,13 +43,13 @@ class AppRegistration(Construct):
             description=f"What the pipelines of {app.app} share",
             string_value=cdk.Stack.of(self).to_json_string(
                 {
-                    "letters_table": storage.letters.table_name,
+                    "messages_table": storage.messages.table_name,
                     "rules_table": storage.rules.table_name,
                     "audit_table": storage.audit.table_name,
                     "audit_days": app.audit_days,
                     "circuits_table": storage.circuits.table_name,
                     "endpoints_table": storage.endpoints.table_name,
-                    "letters_bucket": storage.bucket_name,
+                    "messages_bucket": storage.bucket_name,
                     "alarm_topic": pager.topic_arn,
                 }
             ),

@@ -88,8 +88,8 @@ class ReplayMachine(Construct):
             role=mover,
             variables={
                 **queues.variables(),
-                Variable.LETTERS_TABLE: storage.letters.table_name,
-                Variable.LETTERS_BUCKET: storage.bucket_name,
+                Variable.MESSAGES_TABLE: storage.messages.table_name,
+                Variable.MESSAGES_BUCKET: storage.bucket_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),

@@ -66,7 +66,7 @@ class RouterFunction(Construct):
             permissions=permissions,
             begins_traces=False,
             variables={
-                Variable.LETTERS_TABLE: storage.letters.table_name,
+                Variable.MESSAGES_TABLE: storage.messages.table_name,
                 Variable.RULES_TABLE: storage.rules.table_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 **({Variable.REPLAY_SCHEMA: schema} if (schema := packed(settings)) else {}),

@@ -75,7 +75,7 @@ class RuleCheck(Construct):
         function.add_variables(
             {
                 Variable.RULES_TABLE: storage.rules.table_name,
-                Variable.LETTERS_TABLE: storage.letters.table_name,
+                Variable.MESSAGES_TABLE: storage.messages.table_name,
                 Variable.AUDIT_TABLE: storage.audit.table_name,
                 Variable.AUDIT_DAYS: str(app.audit_days),
                 Variable.REGISTRATIONS: registrations,

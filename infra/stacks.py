@@ -33,7 +33,7 @@ class SharedStack(cdk.Stack):
         # The CDK leaves an id of this name out of logical ids.
         self.shared = DeadletterApp(self, "Default", settings=app)
         storage = self.shared.storage
-        cdk.CfnOutput(self, "LettersTableName", value=storage.letters.table_name)
+        cdk.CfnOutput(self, "MessagesTableName", value=storage.messages.table_name)
         cdk.CfnOutput(self, "RulesTableName", value=storage.rules.table_name)
         cdk.CfnOutput(self, "CircuitsTableName", value=storage.circuits.table_name)
 

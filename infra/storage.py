@@ -24,7 +24,7 @@ from deadletter.contract import (
     ENDPOINTS,
     EVERY_PIPELINE,
     LANES,
-    LETTERS,
+    MESSAGES,
     ORIGINALS,
     REPLAYS,
     REPORT_DAYS,
@@ -93,7 +93,7 @@ class Storage(Construct):
     for the stack of the tables.
     """
 
-    letters: TableReference
+    messages: TableReference
     rules: TableReference
     rules_stream: str
     endpoints_stream: str
@@ -107,14 +107,14 @@ class Storage(Construct):
         super().__init__(scope, construct_id)
         self._app = app
         self._key = customer_key(self, app)
-        letters = self._table("Letters", LETTERS)
-        letters.add_global_secondary_index(
+        messages = self._table("Messages", MESSAGES)
+        messages.add_global_secondary_index(
             index_name=LANES.name,
             partition_key=_text(LANES.partition),
             sort_key=dynamodb.Attribute(name=str(LANES.sort), type=dynamodb.AttributeType.NUMBER),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
-        letters.add_global_secondary_index(
+        messages.add_global_secondary_index(
             index_name=CAUSES.name,
             partition_key=_text(CAUSES.partition),
             sort_key=_text(str(CAUSES.sort)),
@@ -138,13 +138,13 @@ class Storage(Construct):
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
         endpoints = self._table("Endpoints", ENDPOINTS, stream=changed)
-        self.letters, self.rules = self._called("Letters"), self._called("Rules")
+        self.messages, self.rules = self._called("Messages"), self._called("Rules")
         self.audit, self.circuits = self._called("Audit"), self._called("Circuits")
         self.endpoints = self._called("Endpoints")
         self.rules_stream = str(rules.table_stream_arn)
         self.endpoints_stream = str(endpoints.table_stream_arn)
         # By its name, as the queues: so that a person can read a role's permission.
-        self.bucket_name = f"{app.app}-letters-{here.ACCOUNT_ID}-{here.REGION}"
+        self.bucket_name = f"{app.app}-messages-{here.ACCOUNT_ID}-{here.REGION}"
         self.bucket = self._bucket()
         acknowledge(
             self.bucket,
@@ -163,7 +163,9 @@ class Storage(Construct):
 
     def acknowledge_bodies(self, construct: IConstruct, pipeline: str) -> None:
         """Say why a role of `construct` names a folder of bodies and no single object."""
-        folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
+        folder = (
+            f"arn:<AWS::Partition>:s3:::{self._app.app}-messages-<AWS::AccountId>-<AWS::Region>"
+        )
         acknowledge(
             construct,
             f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{body_object(pipeline, ANY)}]",
@@ -172,7 +174,9 @@ class Storage(Construct):
 
     def acknowledge_edits(self, construct: IConstruct, pipeline: str) -> None:
         """Say why a role of `construct` names the folders of edits and no single object."""
-        folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
+        folder = (
+            f"arn:<AWS::Partition>:s3:::{self._app.app}-messages-<AWS::AccountId>-<AWS::Region>"
+        )
         edits = run_object(pipeline, ANY, f"{EDITS}{ANY}")
         acknowledge(
             construct,
@@ -189,7 +193,7 @@ class Storage(Construct):
         Nothing else in the table: no journal, no waiting room, no lease.
         """
         failures, claims = Partition.LEDGER.of(pipeline, ANY), Partition.CLAIM.of(pipeline, ANY)
-        table = [self.letters.table_arn]
+        table = [self.messages.table_arn]
         permissions.allow("Ledger", ["dynamodb:BatchGetItem"], table, partitions(failures, claims))
         # No stamp: what it says of a letter's sender is believed.
         written = rows([failures], WRITTEN_ATTRIBUTES[Partition.LEDGER])
@@ -212,9 +216,9 @@ class Storage(Construct):
         """
         claims = [Partition.CLAIM.of(pipeline, ANY)] if ordered else []
         permissions.allow(
-            "Letters",
+            "Messages",
             ["dynamodb:BatchGetItem"],
-            [self.letters.table_arn],
+            [self.messages.table_arn],
             partitions(
                 Partition.LEDGER.of(pipeline, ANY),
                 *claims,
@@ -227,21 +231,21 @@ class Storage(Construct):
         )
         if ordered:
             lines = partitions(Partition.LINE.of(pipeline, ANY))
-            permissions.allow("Lines", ["dynamodb:Query"], [self.letters.table_arn], lines)
+            permissions.allow("Lines", ["dynamodb:Query"], [self.messages.table_arn], lines)
 
     def grant_read_ledger(self, permissions: Permissions, pipeline: str) -> None:
         """Read the ledger of one pipeline."""
         permissions.allow(
             "Ledger",
             ["dynamodb:BatchGetItem"],
-            [self.letters.table_arn],
+            [self.messages.table_arn],
             partitions(Partition.LEDGER.of(pipeline, ANY)),
         )
 
     def grant_move_letters(self, permissions: Permissions, pipeline: str) -> None:
-        """Read and write everything in the letters table about one pipeline, and find its lanes."""
+        """Read and write everything in the messages table of one pipeline, and find its lanes."""
         permissions.allow(
-            "Letters",
+            "Messages",
             [
                 "dynamodb:BatchGetItem",
                 "dynamodb:Query",
@@ -250,14 +254,14 @@ class Storage(Construct):
                 "dynamodb:DeleteItem",
                 "dynamodb:BatchWriteItem",
             ],
-            [self.letters.table_arn],
+            [self.messages.table_arn],
             partitions(every_partition(pipeline)),
         )
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
 
     def grant_edit_letters(self, permissions: Permissions, pipeline: str) -> None:
         """Read the edits that people ask for, and write one only while its run stands still."""
-        table, runs = [self.letters.table_arn], partitions(Partition.RUNS.of(pipeline))
+        table, runs = [self.messages.table_arn], partitions(Partition.RUNS.of(pipeline))
         permissions.allow("StandingRuns", ["dynamodb:ConditionCheckItem"], table, runs)
         edits = run_object(pipeline, ANY, f"{EDITS}{ANY}")
         permissions.allow("Edits", ["s3:GetObject"], [f"{self._bucket_arn}/{edits}"])
@@ -266,7 +270,7 @@ class Storage(Construct):
         """Read the leases of one pipeline, write the watch's row beside them, count lanes, and
         read which causes letters fail for.
         """
-        table = [self.letters.table_arn]
+        table = [self.messages.table_arn]
         read = (Partition.LEASE, Partition.LANES, Partition.RUNS)
         listed = partitions(*(kind.of(pipeline) for kind in read))
         permissions.allow("Lists", ["dynamodb:Query"], table, listed)
@@ -281,7 +285,7 @@ class Storage(Construct):
         runs = rows([Partition.RUNS.of(pipeline)], WRITTEN_ATTRIBUTES[Partition.RUNS])
         permissions.allow("Runs", ["dynamodb:PutItem", "dynamodb:UpdateItem"], table, runs)
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
-        causes, shards = _index(self.letters, CAUSES), partitions(cause_partition(pipeline) + ANY)
+        causes, shards = _index(self.messages, CAUSES), partitions(cause_partition(pipeline) + ANY)
         permissions.allow("Causes", ["dynamodb:Query"], [causes], shards)
 
     def grant_take_canary(self, permissions: Permissions, pipeline: str) -> None:
@@ -289,11 +293,11 @@ class Storage(Construct):
 
         Nothing of the ledger: the consumer writes that of a canary itself.
         """
-        table = [self.letters.table_arn]
+        table = [self.messages.table_arn]
         journal, lanes = Partition.JOURNAL.of(pipeline), Partition.LANES.of(pipeline)
         letters = (Partition.LETTER.of(pipeline, ANY), Partition.GROUP.of(pipeline, ANY))
         reads = ["dynamodb:BatchGetItem", "dynamodb:Query"]
-        permissions.allow("Letters", reads, table, partitions(journal, lanes, *letters))
+        permissions.allow("Messages", reads, table, partitions(journal, lanes, *letters))
         writes = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         written = rows([journal], WRITTEN_ATTRIBUTES[Partition.JOURNAL])
         permissions.allow("Journal", writes, table, written)
@@ -301,7 +305,7 @@ class Storage(Construct):
         permissions.allow("ListOfLanes", ["dynamodb:UpdateItem"], table, written)
         written = rows(letters, WRITTEN_ATTRIBUTES[Partition.LETTER])
         moves = ["dynamodb:UpdateItem", "dynamodb:BatchWriteItem"]
-        permissions.allow("MovedLetters", moves, table, written)
+        permissions.allow("MovedMessages", moves, table, written)
         # A letter that waits for a delay is a canary too, once it is due.
         lanes_of_canaries = (circuit_lane(ANY), f"{DUE_LANE}|{ANY}", delay_lane(ANY))
         self._grant_query_lanes(
@@ -310,7 +314,7 @@ class Storage(Construct):
 
     def _grant_query_lanes(self, permissions: Permissions, *lanes: str) -> None:
         permissions.allow(
-            "Lanes", ["dynamodb:Query"], [_index(self.letters, LANES)], partitions(*lanes)
+            "Lanes", ["dynamodb:Query"], [_index(self.messages, LANES)], partitions(*lanes)
         )
 
     def grant_read_figures(self, permissions: Permissions) -> None:
@@ -320,9 +324,9 @@ class Storage(Construct):
         asks for these. There is no Scan: it names no partition, so no condition keeps it from
         any of them.
         """
-        table = [self.letters.table_arn]
+        table = [self.messages.table_arn]
         permissions.allow(
-            "Letters",
+            "Messages",
             ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"],
             table,
             partitions(
@@ -343,7 +347,7 @@ class Storage(Construct):
             ),
         )
         permissions.allow(
-            "WaitingLetters",
+            "WaitingMessages",
             ["dynamodb:BatchGetItem"],
             table,
             {**partitions(*_WAITING), **only_attributes(*WAITING_FIGURES)},
@@ -355,7 +359,7 @@ class Storage(Construct):
             table,
             {**partitions(Partition.CLAIM.of(ANY, ANY)), **only_attributes(*CLAIM_FIGURES)},
         )
-        indexes = [_index(self.letters, index) for index in (LANES, CAUSES)]
+        indexes = [_index(self.messages, index) for index in (LANES, CAUSES)]
         permissions.allow("Indexes", ["dynamodb:Query"], indexes)
         objects = [f"{self._bucket_arn}/{objects}" for objects in _OF_RUNS]
         permissions.allow("Objects", ["s3:GetObject"], objects)
@@ -366,7 +370,7 @@ class Storage(Construct):
         """Read the waiting letters of all pipelines themselves, and those that were discarded."""
         # Query: a FIFO group is read as its queue.
         actions = ["dynamodb:BatchGetItem", "dynamodb:Query"]
-        permissions.allow("Bodies", actions, [self.letters.table_arn], partitions(*_WAITING))
+        permissions.allow("Bodies", actions, [self.messages.table_arn], partitions(*_WAITING))
         objects = [f"{self._bucket_arn}/{objects}" for objects in _LETTERS]
         permissions.allow("Objects", ["s3:GetObject"], objects)
 
@@ -376,7 +380,7 @@ class Storage(Construct):
         Neither the plans of runs that throw letters away, nor approvals, nor any letter: a write
         can answer with the whole item, so only our functions have one on these.
         """
-        table = [self.letters.table_arn]
+        table = [self.messages.table_arn]
         runs = rows([Partition.RUNS.of(ANY)], WRITTEN_ATTRIBUTES[Partition.RUNS])
         permissions.allow("Runs", ["dynamodb:PutItem", "dynamodb:UpdateItem"], table, runs)
         plans = rows([Partition.RUN.of(ANY, ANY, "plan")], WRITTEN_ATTRIBUTES[Partition.RUN])
@@ -385,7 +389,7 @@ class Storage(Construct):
 
     def grant_discard(self, permissions: Permissions) -> None:
         """Store the plans of runs that throw letters away, and the runs themselves."""
-        table = [self.letters.table_arn]
+        table = [self.messages.table_arn]
         runs = rows([Partition.RUNS.of(ANY)], WRITTEN_ATTRIBUTES[Partition.RUNS])
         permissions.allow("Runs", ["dynamodb:PutItem"], table, runs)
         discards = rows([Partition.RUN.of(ANY, ANY, "discard")], WRITTEN_ATTRIBUTES[Partition.RUN])
@@ -396,14 +400,16 @@ class Storage(Construct):
 
     def grant_approve(self, permissions: Permissions) -> None:
         """Read the token that an execution waits with, and write the answer beside it."""
-        table, approval = [self.letters.table_arn], Partition.RUN.of(ANY, ANY, "approval")
+        table, approval = [self.messages.table_arn], Partition.RUN.of(ANY, ANY, "approval")
         permissions.allow("Approvals", ["dynamodb:BatchGetItem"], table, partitions(approval))
         answer = rows([approval], APPROVAL_ATTRIBUTES)
         permissions.allow("Answers", ["dynamodb:UpdateItem"], table, answer)
 
     def acknowledge_on_call(self, construct: IConstruct) -> None:
         """Say why a policy in `construct` names folders of the bucket and no single object."""
-        folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
+        folder = (
+            f"arn:<AWS::Partition>:s3:::{self._app.app}-messages-<AWS::AccountId>-<AWS::Region>"
+        )
         for objects in (*_LETTERS, *_OF_RUNS, _EDITS):
             acknowledge(
                 construct,
@@ -430,7 +436,9 @@ class Storage(Construct):
 
     def acknowledge_replays(self, construct: IConstruct, pipeline: str) -> None:
         """Say why a role of `construct` names the folder of a pipeline's replay runs."""
-        folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
+        folder = (
+            f"arn:<AWS::Partition>:s3:::{self._app.app}-messages-<AWS::AccountId>-<AWS::Region>"
+        )
         for objects in (run_object(pipeline, ANY), originals_object(pipeline, ANY)):
             acknowledge(
                 construct,
@@ -528,10 +536,10 @@ class Storage(Construct):
         permissions.allow(
             "Versions",
             ["dynamodb:UpdateItem"],
-            [self.letters.table_arn],
+            [self.messages.table_arn],
             rows([Partition.BOOK.of(ANY)], WRITTEN_ATTRIBUTES[Partition.BOOK]),
         )
-        table, counts = [self.letters.table_arn], Partition.MATCHES.of(ANY)
+        table, counts = [self.messages.table_arn], Partition.MATCHES.of(ANY)
         permissions.allow("Counts", ["dynamodb:Query"], table, partitions(counts))
         forgotten = rows([counts], WRITTEN_ATTRIBUTES[Partition.MATCHES])
         permissions.allow("ForgottenCounts", ["dynamodb:BatchWriteItem"], table, forgotten)

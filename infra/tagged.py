@@ -23,7 +23,7 @@ from .settings import AppDeployment
 TAG = "deadletter:app"
 
 # A DLQ carries this one beside it: who may look at letters may look into no main queue.
-HOLDS, LETTERS = "deadletter:holds", "letters"
+HOLDS, MESSAGES = "deadletter:holds", "messages"
 
 # Of each kind: a policy holds 6,144 characters, and a role takes ten policies.
 NAMED = 10
@@ -33,15 +33,15 @@ QUEUES, KEYS = "sqs:*", "kms:key/*"
 FUNCTIONS, LOG_GROUPS = "lambda:function:*", "logs:log-group:*"
 
 
-def tag_queue(queue: sqs.IQueue, app: AppDeployment, *, holds_letters: bool) -> None:
+def tag_queue(queue: sqs.IQueue, app: AppDeployment, *, holds_messages: bool) -> None:
     """Tag a queue of yours and its key, if they are made in the same app; what is imported is
     yours to tag.
     """
     cdk.Tags.of(queue).add(TAG, app.app)
     if queue.encryption_master_key is not None:
         cdk.Tags.of(queue.encryption_master_key).add(TAG, app.app)
-    if holds_letters:
-        cdk.Tags.of(queue).add(HOLDS, LETTERS)
+    if holds_messages:
+        cdk.Tags.of(queue).add(HOLDS, MESSAGES)
 
 
 def main_queues(app: AppDeployment) -> list[str]:
@@ -94,7 +94,7 @@ def warn_of_unnamed(scope: Construct, app: AppDeployment) -> None:
     """Say at synth what no policy names, because it is one too many: that needs the tag."""
     for arns, tags in (
         (main_queues(app), f"{TAG}={app.app}"),
-        (dead_letter_queues(app), f"{TAG}={app.app} and {HOLDS}={LETTERS}"),
+        (dead_letter_queues(app), f"{TAG}={app.app} and {HOLDS}={MESSAGES}"),
         (consumers(app), f"{TAG}={app.app}, as its log group"),
         (keys(app), f"{TAG}={app.app}"),
     ):

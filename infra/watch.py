@@ -97,7 +97,7 @@ class WatchFunction(Construct):
             role=self.keeper,
             variables={
                 **queues.variables(),
-                Variable.LETTERS_TABLE: storage.letters.table_name,
+                Variable.MESSAGES_TABLE: storage.messages.table_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
                 Variable.REDRIVE_FUNCTION: names.function("redrive"),

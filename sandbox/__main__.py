@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
         help="override the context of cdk.json; may be repeated",
     )
     up.add_argument(
-        "--with-letters",
+        "--with-messages",
         metavar="N",
         type=int,
         default=0,
@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
             Sandbox(chosen.folder, secure=not chosen.insecure),
             chosen.app,
             dict(chosen.context),
-            letters=chosen.with_letters,
+            letters=chosen.with_messages,
             causes=chosen.causes,
             mode=chosen.mode,
             env_file=chosen.env_file,

@@ -123,7 +123,7 @@ def fill(
         return value
 
     url = read(pipeline_parameter(app, pipeline))["dlq_url"]
-    table = read(app_parameter(app))["letters_table"]
+    table = read(app_parameter(app))["messages_table"]
     ledger = DynamoDBLedger(sandbox.client("dynamodb"), table, pipeline, lambda: now, KEEP_SECONDS)
 
     def put(chunk: Sequence[tuple[int, SampleLetter]]) -> int:

@@ -48,7 +48,7 @@ class Planted:
     def items(self) -> list[dict[str, Any]]:
         """The items with a letter, as DynamoDB stores them: alone, and in a FIFO group."""
         keys = (
-            (Partition.LETTER.of(self.pipeline, COPY), "letter"),
+            (Partition.LETTER.of(self.pipeline, COPY), "message"),
             (Partition.GROUP.of(self.pipeline, "dlq", GROUP), f"{'1'.zfill(32)}#{COPY}"),
         )
         return [
@@ -61,7 +61,7 @@ class Planted:
                 "due": {"N": "4000000000"},
                 "stamp": {"S": "{}"},
                 "because": {"S": "a test"},
-                "letter": {"B": LETTER},
+                "message": {"B": LETTER},
                 "edit": {"B": LETTER},
                 "edited": {"M": {"by": {"S": "ann"}}},
             }
@@ -185,12 +185,12 @@ def _projections(item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {}
     for name in item:
         yield _named(name)
-    yield _named("pk", "sk", "stamp", "letter")
+    yield _named("pk", "sk", "stamp", "message")
     harmless = {"ExpressionAttributeNames": {"#a": "stamp"}}
-    yield {"ProjectionExpression": "letter"}
+    yield {"ProjectionExpression": "message"}
     yield {"ProjectionExpression": "#a, letter", **harmless}
     yield {"ProjectionExpression": "edit, #a", **harmless}
-    yield {"AttributesToGet": ["letter"]}
+    yield {"AttributesToGet": ["message"]}
 
 
 def _named(*names: str) -> dict[str, Any]:
@@ -311,14 +311,14 @@ def _searches(planted: Planted) -> Iterator[Attempt]:
     lane = planted.items[0]["lane"]
     for options in _choices("Scan"):
         if options.get("Select") == "SPECIFIC_ATTRIBUTES":
-            options = {**options, "ProjectionExpression": "letter"}
+            options = {**options, "ProjectionExpression": "message"}
         yield _attempt("dynamodb", "scan", {"TableName": planted.table, **options})
     for index in (LANES, CAUSES):
         named = {"TableName": planted.table, "IndexName": index.name}
         yield _attempt("dynamodb", "scan", named)
         for options in _choices("Query"):
             if options.get("Select") == "SPECIFIC_ATTRIBUTES":
-                options = {**options, "ProjectionExpression": "letter"}
+                options = {**options, "ProjectionExpression": "message"}
             condition = {
                 "KeyConditionExpression": "#p = :p",
                 "ExpressionAttributeNames": {"#p": index.partition},

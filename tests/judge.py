@@ -21,9 +21,9 @@ HOME = f"arn:aws:dynamodb:{ACCOUNT}:table/deadletter"
 
 # (table without the app's name, index) -> the attribute that is its partition key.
 PARTITION_KEYS = {
-    ("letters", None): "pk",
-    ("letters", "lanes"): "lane",
-    ("letters", "causes"): "causes",
+    ("messages", None): "pk",
+    ("messages", "lanes"): "lane",
+    ("messages", "causes"): "causes",
     ("circuits", None): "pipeline",
     ("circuits", "troubled"): "troubled",
     ("rules", None): "pipeline",

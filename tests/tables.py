@@ -8,7 +8,7 @@ from typing import Any
 
 from deadletter.contract import CAUSES
 
-LETTERS, RULES, CIRCUITS, BUCKET = "letters", "rules", "circuits", "bodies"
+LETTERS, RULES, CIRCUITS, BUCKET = "messages", "rules", "circuits", "bodies"
 
 # Keys that are numbers.
 NUMBERS = ("due", "happened", "id", "at")
@@ -16,12 +16,12 @@ NUMBERS = ("due", "happened", "id", "at")
 
 def create_tables(dynamodb: Any) -> None:
     """Create the tables that one pipeline needs."""
-    create_letters_table(dynamodb)
+    create_messages_table(dynamodb)
     create_keyed_table(dynamodb, RULES, ("pipeline", "rule_id"))
     create_circuits_table(dynamodb)
 
 
-def create_letters_table(dynamodb: Any) -> None:
+def create_messages_table(dynamodb: Any) -> None:
     create_keyed_table(
         dynamodb,
         LETTERS,

@@ -1,7 +1,7 @@
 """Puts rows of a restored table back where they are missing.
 
     python -m tools.rows_back deadletter-rules-restored deadletter-rules
-    python -m tools.rows_back deadletter-letters-restored deadletter-letters --with 8f14e45f --write
+    python -m tools.rows_back deadletter-messages-restored deadletter-messages --with 8f1 --write
 
 A row that the table has is left as it is. Without `--write` nothing is written, and the keys of
 the rows that would be are printed. `--with` takes rows only whose key has that text: a letter's id.

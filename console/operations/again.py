@@ -76,7 +76,7 @@ class OnceMore:
                 Cause.INPUT,
             )
         of = plan.repeated_run or switch.id
-        bucket, pipeline = switch.app.letters_bucket, switch.pipeline.name
+        bucket, pipeline = switch.app.messages_bucket, switch.pipeline.name
         originals = S3RunObjects(switch.session.aws.s3, bucket, pipeline, of, originals_object)
         with aws_errors():
             kept = originals.listed("")

@@ -98,13 +98,13 @@ class App:
     """What all pipelines of one deployment share; `audit_days` is how long changes are kept."""
 
     name: str
-    letters_table: str
+    messages_table: str
     circuits_table: str
     rules_table: str
     audit_table: str
     audit_days: int
     endpoints_table: str
-    letters_bucket: str
+    messages_bucket: str
     alarm_topic: str
     pipelines: tuple[DeployedPipeline, ...] = ()
 

@@ -209,7 +209,7 @@ def _examine(
             from .circuits import own_and_troubled
 
             circuits = ask("circuits", own_and_troubled, session, app, pipeline)
-            kept = aws.dynamodb, app.letters_table, pipeline.name
+            kept = aws.dynamodb, app.messages_table, pipeline.name
             row = (ask("the monitor's row", read_memories, *kept)() or Memories()).row
             botocore = row.botocore if row else ""
             of_app = _of_app(aws, ask, app, pipeline)

@@ -223,7 +223,7 @@ def apply_to(switch: RunSwitch, change: Change, reason: str, accept: bool) -> Co
         raise Problem(f"Run {run.id} is {run.state}: nothing was edited.", Cause.FAILED)
     editor = _Editor(switch, change, reason, accept)
     target = f"messages of run {run.id}"
-    facts = {"messages": run.letters or 0}
+    facts = {"messages": run.messages or 0}
     with recorded(
         session, switch.app, IntendedChange("retry", run.pipeline, target, reason, after=facts)
     ) as record:

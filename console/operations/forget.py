@@ -397,14 +397,14 @@ def _copies_until(session: Session, app: App, notes: list[str], now: datetime) -
     """Until when copies of the table and of the bucket still hold what is erased now."""
     days: int | None = USUAL_DAYS
     try:
-        answer: Any = session.aws.dynamodb.describe_continuous_backups(TableName=app.letters_table)
+        answer: Any = session.aws.dynamodb.describe_continuous_backups(TableName=app.messages_table)
         recovery = answer["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
         is_on = recovery.get("PointInTimeRecoveryStatus") == "ENABLED"
         days = recovery.get("RecoveryPeriodInDays", USUAL_DAYS) if is_on else None
-        versioning = session.aws.s3.get_bucket_versioning(Bucket=app.letters_bucket)
+        versioning = session.aws.s3.get_bucket_versioning(Bucket=app.messages_bucket)
         if versioning.get("Status"):
             notes.append(
-                f"Bucket {app.letters_bucket} keeps versions, which deleting leaves there: a "
+                f"Bucket {app.messages_bucket} keeps versions, which deleting leaves there: a "
                 "lifecycle rule of yours has to expire them."
             )
     except Exception as error:

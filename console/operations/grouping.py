@@ -81,7 +81,7 @@ class Letters:
     """
 
     name: str
-    letters: int
+    messages: int
     recent: int
     before: int
     oldest: CauseEntry
@@ -123,14 +123,14 @@ def grouped(
     ]
     order = _IN_ORDER.get(by, sorted(members, key=int) if by is By.ATTEMPTS else [])
     rank = {name: position for position, name in enumerate(order)}
-    return sorted(groups, key=lambda group: (rank.get(group.name, 0), -group.letters, group.name))
+    return sorted(groups, key=lambda group: (rank.get(group.name, 0), -group.messages, group.name))
 
 
 def _group(name: str, letters: Sequence[CauseEntry], now: float, is_at_least: bool) -> Letters:
     ages = [now - entry.first_at for entry in letters]
     return Letters(
         name=name,
-        letters=len(letters),
+        messages=len(letters),
         recent=sum(age < TREND_WINDOW for age in ages),
         before=sum(TREND_WINDOW <= age < 2 * TREND_WINDOW for age in ages),
         oldest=min(letters, key=lambda entry: entry.first_at),

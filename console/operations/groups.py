@@ -313,7 +313,7 @@ class FailingReading:
         from deadletter.aws.waiting_room import DynamoDBLanes
 
         # Clients are made before threads use them.
-        table = (session.aws.dynamodb, app.letters_table, pipeline.name)
+        table = (session.aws.dynamodb, app.messages_table, pipeline.name)
         self._session, self._app, self._pipeline = session, app, pipeline
         self._deadline, self._sqs = deadline, session.aws.sqs
         self._index, self._room = DynamoDBCauseEntries(*table), DynamoDBLanes(*table)
@@ -352,14 +352,14 @@ class FailingReading:
             longest = max(queue.retention for queue in known)
             gone_before = self._session.clock() - main_queue.retention - longest
             if any(entry.seen < gone_before for entry in read):
-                filled = [lane for lane, counted in (waiting or {}).items() if counted.letters]
+                filled = [lane for lane, counted in (waiting or {}).items() if counted.messages]
                 looks = [ask("A part of what waits", self._origins, lane) for lane in filled]
                 waits = {origin for look in looks for origin in look() or ()}
                 read, stale = without_stale(read, gone_before, waits)
         in_queues = None
         is_counted = waiting is not None and not any(lane.is_at_least for lane in waiting.values())
         if waiting is not None and is_counted and is_known:
-            in_lanes = sum(lane.letters for lane in waiting.values())
+            in_lanes = sum(lane.messages for lane in waiting.values())
             in_queues = in_lanes + sum(queue.messages for queue in known)
         return FailingNow(
             read,
@@ -612,7 +612,7 @@ def _group(group: Letters, step: Step, mark: str, tenants: Sequence[str]) -> Mes
     newest, failures = group.newest, group.own_failures
     return MessageGroup(
         name=group.name,
-        messages=group.letters,
+        messages=group.messages,
         is_at_least=group.is_at_least,
         tenants=len(group.tenants) or None,
         tenant=next(iter(group.tenants)) if len(group.tenants) == 1 else "",

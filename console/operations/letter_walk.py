@@ -225,9 +225,9 @@ def waiting_room(session: Session, app: App, pipeline: DeployedPipeline) -> Dyna
 
     return DynamoDBWaitingRoom(
         dynamodb=session.aws.dynamodb,
-        table=app.letters_table,
+        table=app.messages_table,
         s3=session.aws.s3,
-        bucket=app.letters_bucket,
+        bucket=app.messages_bucket,
         pipeline=pipeline.name,
         fifo=pipeline.fifo,
         clock=session.clock,

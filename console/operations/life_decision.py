@@ -176,14 +176,14 @@ def _router(
     client, name = session.aws.dynamodb, record.pipeline.name
     return DirectRouter(
         pipeline=record.pipeline.settings(),
-        rules=DynamoDBRules(client, app.rules_table, app.letters_table, session.clock),
+        rules=DynamoDBRules(client, app.rules_table, app.messages_table, session.clock),
         ledger=ledger_of(session, app, record.pipeline),
         circuits=DynamoDBCircuits(client, app.circuits_table, name),
         trusted_senders=frozenset({_OWN_ROLE}),
         clock=session.clock,
         random=SystemRandom(),
         causes=DynamoDBCauses(client, app.circuits_table, name, lambda: uuid4().hex),
-        live_runs=DynamoDBLiveRuns(client, app.letters_table, name),
+        live_runs=DynamoDBLiveRuns(client, app.messages_table, name),
         documents=documents,
     )
 

@@ -133,7 +133,7 @@ def _discard(session: Session, app: App, noted: RunTicket, notes: list[str]) -> 
     except Problem as problem:
         notes.append(f"Whether its copy is kept is not known: {problem.says}")
         return LetterDiscard(plan, None)
-    place = f"s3://{app.letters_bucket}/{run_object(run.pipeline, run.id, name)}"
+    place = f"s3://{app.messages_bucket}/{run_object(run.pipeline, run.id, name)}"
     return LetterDiscard(plan, place if is_kept else "")
 
 
@@ -149,7 +149,7 @@ def ledger_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoD
     from deadletter.aws.ledger import DynamoDBLedger
 
     return DynamoDBLedger(
-        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock, keep_seconds=0
+        session.aws.dynamodb, app.messages_table, pipeline.name, session.clock, keep_seconds=0
     )
 
 
@@ -162,7 +162,7 @@ def lanes_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDB
     """The lanes of a pipeline's waiting room, for looking."""
     from deadletter.aws.waiting_room import DynamoDBLanes
 
-    return DynamoDBLanes(session.aws.dynamodb, app.letters_table, pipeline.name)
+    return DynamoDBLanes(session.aws.dynamodb, app.messages_table, pipeline.name)
 
 
 def known_of(
@@ -283,7 +283,7 @@ def tickets_of(session: Session, app: App, pipeline: str, run: str) -> DynamoDBT
 
     return DynamoDBTickets(
         session.aws.dynamodb,
-        app.letters_table,
+        app.messages_table,
         pipeline=pipeline,
         run=run,
         clock=session.clock,

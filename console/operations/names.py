@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from deadletter.contract import (
     CIRCUITS,
     EVERY_PIPELINE,
-    LETTERS,
+    MESSAGES,
     RULES,
     WAITING_FIGURES,
     Partition,
@@ -77,7 +77,7 @@ def known(session: Session, app: App, name: str, names: Sequence[str]) -> Known:
     client = session.aws.dynamodb
 
     def rows(
-        table: str, keys: Sequence[tuple[str, str]], *columns: str, of: Table = LETTERS
+        table: str, keys: Sequence[tuple[str, str]], *columns: str, of: Table = MESSAGES
     ) -> Callable[[], Any]:
         @aws_errors()
         def read() -> Any:
@@ -88,9 +88,9 @@ def known(session: Session, app: App, name: str, names: Sequence[str]) -> Known:
     failures = {Partition.LEDGER.of(each, name): each for each in names}
     waiting = {Partition.LETTER.of(each, name): each for each in names}
     runs = {Partition.RUNS.of(each): each for each in names}
-    letters, circuits, rules = app.letters_table, app.circuits_table, app.rules_table
+    letters, circuits, rules = app.messages_table, app.circuits_table, app.rules_table
     of_letters = [(key, "ledger") for key in failures]
-    of_waiting = [(key, "letter") for key in waiting]
+    of_waiting = [(key, "message") for key in waiting]
     of_letters += [(key, name) for key in runs]
     in_rules = [(each, name) for each in (*names, EVERY_PIPELINE)]
     in_circuits = [(each, name) for each in names]
@@ -134,7 +134,7 @@ def _claims(
     digests = {digest_of(f"key:{name}"): True, digest_of(f"origin:{name}"): False}
     keys = [(each, digest) for each in names for digest in digests]
     with aws_errors():
-        kept = kept_claims(session.aws.dynamodb, app.letters_table, keys, session.clock())
+        kept = kept_claims(session.aws.dynamodb, app.messages_table, keys, session.clock())
     return {(pipeline, digests[digest]): claim for (pipeline, digest), claim in kept.items()}
 
 

@@ -114,14 +114,14 @@ _Found = tuple[ObservedCounts, "Mapping[str, ObservedLetter]", list[str]]
 def _read(session: Session, app: App, pipeline: DeployedPipeline) -> _Found | None:
     from deadletter.aws.observed import DynamoDBObserved
 
-    store = DynamoDBObserved(session.aws.dynamodb, app.letters_table, pipeline.name, session.clock)
+    store = DynamoDBObserved(session.aws.dynamodb, app.messages_table, pipeline.name, session.clock)
     with aws_errors():
         sources = store.read()
     if not sources:
         return None
     letters: dict[str, ObservedLetter] = {}
     for each in sources.values():
-        letters |= each.letters
+        letters |= each.messages
     more = sum(each.more for each in sources.values())
     only = f"Only the first {len(letters):,} messages are kept; there were "
     notes = [f"{only}{count(more, 'look')} at others."] if more else []

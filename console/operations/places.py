@@ -286,7 +286,7 @@ class _OfPipeline:
         self._pipeline, self._matcher, self._name = pipeline, matcher, pipeline.name
         self._places = walk.chosen.places
         self._room = waiting_room(session, app, pipeline)
-        self._index = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, self._name)
+        self._index = DynamoDBCauseEntries(session.aws.dynamodb, app.messages_table, self._name)
         self._named = {PlaceKind.DEDICATED: pipeline.dedicated, PlaceKind.PARKED: pipeline.parking}
         for place in self._places:
             if matcher.outcomes is not None and place.kind is not PlaceKind.RUN:
@@ -357,7 +357,7 @@ class _OfPipeline:
     def _letters_of(self, lane: str) -> int | None:
         """The messages of a lane; None if they are too many to be counted to the end."""
         counted = self._room.count(lane)
-        return None if counted.is_at_least else counted.letters
+        return None if counted.is_at_least else counted.messages
 
     def _waiting(self, place: str, waiting: WaitingLetter) -> FoundMessage:
         stamp, lane = waiting.stamp, waiting.lane
@@ -540,7 +540,7 @@ class _OfPipeline:
         runs = sorted(every, key=lambda run: run.created, reverse=True)
         self._walk.unsearched += [
             UnsearchedPlace(
-                self._name, f"run:{run.id}", run.letters, "an older run: --in searches it"
+                self._name, f"run:{run.id}", run.messages, "an older run: --in searches it"
             )
             for run in runs[_LATEST_RUNS:]
         ]
@@ -565,7 +565,7 @@ class _OfPipeline:
         from deadletter.aws.objects import S3RunObjects, runs_with_objects
         from deadletter.replay.objects import NotADiscardedLetter, discarded_letter
 
-        s3, bucket = self._session.aws.s3, self._app.letters_bucket
+        s3, bucket = self._session.aws.s3, self._app.messages_bucket
         for run in list(runs_with_objects(s3, bucket, self._name)):
             objects = S3RunObjects(s3, bucket, self._name, run)
             for part in _parts([each.name for each in objects.listed(DISCARDED)], _PART // 2):

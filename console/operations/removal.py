@@ -207,7 +207,7 @@ def _stays(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Itera
         inside = f", with {count(messages, 'message')}" if messages else ""
         yield Remainder(_name(url), f"your queue{inside}: we don't touch it", None)
     records = "its failure records, until they expire; nothing reads them any more"
-    yield Remainder(app.letters_table, records, None)
+    yield Remainder(app.messages_table, records, None)
     yield Remainder(
         app.rules_table,
         f"its rules, which a new pipeline {pipeline.name} would obey",

@@ -96,7 +96,7 @@ def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     manifest = Manifest(switch.objects)
     statuses = DynamoDBStatuses(
         session.aws.dynamodb,
-        switch.app.letters_table,
+        switch.app.messages_table,
         pipeline=switch.pipeline.name,
         run=switch.id,
         clock=session.clock,
@@ -511,7 +511,7 @@ def _failing(
     """
     from deadletter.aws.cause_entries import DynamoDBCauseEntries
 
-    entries = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, pipeline.name)
+    entries = DynamoDBCauseEntries(session.aws.dynamodb, app.messages_table, pipeline.name)
     pages = 0
     for shard in range(CAUSE_SHARDS):
         after: Mapping[str, Any] | None = None

@@ -351,7 +351,7 @@ def _first_expiry(
     """When SQS deletes the oldest letter of the source, as the watch knows it."""
     if source.url is None:
         return None
-    memories = read_memories(session.aws.dynamodb, app.letters_table, pipeline.name)
+    memories = read_memories(session.aws.dynamodb, app.messages_table, pipeline.name)
     left = source_status(memories, source.id, source.url, 0, session.now).seconds_to_expiry
     return None if left is None else moment(session.now.timestamp() + left)
 

@@ -144,7 +144,7 @@ def row(run: ReplayRun, lost: bool | None = None) -> ReplayRow:
         run=run.id,
         state=str(run.state),
         counted=run.counted,
-        messages=run.letters,
+        messages=run.messages,
         ended=ended(run),
         counts=dict(run.counts),
         step=run.step,
@@ -292,7 +292,7 @@ def runs_of(
 
     return DynamoDBReplayRuns(
         session.aws.dynamodb,
-        app.letters_table,
+        app.messages_table,
         pipeline.name,
         session.clock,
         note_bad_row or ignore,
@@ -304,7 +304,7 @@ def plans_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDB
     from deadletter.aws.replay_runs import DynamoDBReplayPlans
 
     return DynamoDBReplayPlans(
-        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock
+        session.aws.dynamodb, app.messages_table, pipeline.name, session.clock
     )
 
 
@@ -313,7 +313,7 @@ def starts_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoD
     from deadletter.aws.replay_runs import DynamoDBReplayStarts
 
     return DynamoDBReplayStarts(
-        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock
+        session.aws.dynamodb, app.messages_table, pipeline.name, session.clock
     )
 
 
@@ -321,7 +321,7 @@ def objects_of(session: Session, app: App, pipeline: str, run: str) -> S3RunObje
     """The objects of a run in the bucket."""
     from deadletter.aws.objects import S3RunObjects
 
-    return S3RunObjects(session.aws.s3, app.letters_bucket, pipeline, run)
+    return S3RunObjects(session.aws.s3, app.messages_bucket, pipeline, run)
 
 
 def person(session: Session) -> str:
@@ -615,7 +615,7 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
     now = session.now.timestamp()
     spent = max(1.0, now - (run.started or run.created))
     speed = ended(run) / spent
-    left = (run.letters or 0) - ended(run)
+    left = (run.messages or 0) - ended(run)
     sends = run.may_send and run.rate > 0 and left > 0
     return ReplayDetails(
         **session.place,

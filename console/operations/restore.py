@@ -59,7 +59,7 @@ class Discard:
     """Messages that one run has thrown away, who had it do so, when it began, and why."""
 
     run: str
-    letters: int
+    messages: int
     at: float
     by: str
     because: str
@@ -178,7 +178,7 @@ def question(plan: RestorePlan) -> Iterator[str]:
         at = moment(discard.at)
         when = f" at {at:%Y-%m-%d %H:%M} UTC" if at else ""
         yield (
-            f"Run {discard.run} discarded {discard.letters:,} of them{when}, for {discard.by}: "
+            f"Run {discard.run} discarded {discard.messages:,} of them{when}, for {discard.by}: "
             f"{discard.because}"
         )
     if plan.damaged:
@@ -225,7 +225,7 @@ def _folders(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence
     from deadletter.aws.objects import runs_with_objects
 
     with aws_errors():
-        return list(runs_with_objects(session.aws.s3, app.letters_bucket, pipeline.name))
+        return list(runs_with_objects(session.aws.s3, app.messages_bucket, pipeline.name))
 
 
 def _read(

@@ -491,7 +491,7 @@ def _edited(
             Cause.FAILED,
         ) from error
     switch = RunSwitch(session, run.pipeline, run.id)
-    if run.letters is None and run.is_live:
+    if run.messages is None and run.is_live:
         # Resumed later, it would send what nobody has edited.
         switch.abort(reason, LEAVE_TO[0])
         raise Problem(
@@ -499,7 +499,7 @@ def _edited(
             "ended: nothing was edited or sent.",
             Cause.FAILED,
         )
-    if not run.letters:
+    if not run.messages:
         return Counter()
     refused = edits.apply_to(switch, change, reason, plan.request.accept_conflict)
     if not refused and run.state is RunState.HELD and not plan.request.hold:

@@ -108,9 +108,9 @@ def matches_on_record(
     answers = [holds(compiled, each) for each in known]
     judged = list(zip(failing.entries, answers, strict=True))
     matching = [entry for entry, says in judged if says]
-    if in_parking and in_parking.letters:
+    if in_parking and in_parking.messages:
         least = "at least " if in_parking.is_at_least else ""
-        not_searched.append(least + count(in_parking.letters, "parked message"))
+        not_searched.append(least + count(in_parking.messages, "parked message"))
     if failing.in_queues is None:
         not_searched.append("messages without a failure record")
     elif (more := failing.in_queues - len(judged)) > 0 and not failing.is_at_least:
@@ -162,7 +162,7 @@ def _parked(session: Session, app: App, pipeline: DeployedPipeline) -> LaneCount
     with aws_errors():
         saved = lanes_of(session, app, pipeline).count(PARKED_LANE)
     in_queues = sum(each.visible + each.in_flight + each.delayed for each in depths)
-    return replace(saved, letters=saved.letters + in_queues)
+    return replace(saved, messages=saved.messages + in_queues)
 
 
 def _tenants(matching: Iterable[CauseEntry], settings: Pipeline) -> int | None:

@@ -112,8 +112,8 @@ def _abortable(session: Session, request: AbortRequest) -> Abort:
 def _abort_question(plan: Abort) -> Iterator[str]:
     run = plan.switch.before
     yield from _about(plan.switch, "Abort")
-    left = (run.letters or 0) - ended(run)
-    messages = f" (about {count(left, 'message')})" if run.letters is not None else ""
+    left = (run.messages or 0) - ended(run)
+    messages = f" (about {count(left, 'message')})" if run.messages is not None else ""
     place = "is parked" if plan.to == LEAVE_TO[0] else "goes back to the schedule"
     yield f"What is left of it{messages} {place}. It sends nothing any more."
 
@@ -153,7 +153,7 @@ def _reject(_: Session, switch: RunSwitch, reason: str) -> ReplayChange:
 
 def _about(switch: RunSwitch, verb: str) -> Iterator[str]:
     run = switch.before
-    messages = "not yet counted" if run.letters is None else count(run.letters, "message")
+    messages = "not yet counted" if run.messages is None else count(run.messages, "message")
     because = f": {run.because}" if run.because else ""
     yield f"{verb} run {run.id} of {switch.pipeline.name} ({messages})."
     yield f"It is {run.state} now{because}."

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.circuit.state import State
 from deadletter.contract import (
     CAUSE_SHARDS,
-    LETTERS,
     MAIN,
     MAIN_DLQ,
+    MESSAGES,
     is_config_key,
     parking_source,
     pipeline_prefix,
@@ -147,10 +147,10 @@ def silences(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Sile
 
 
 def because(
-    cloudwatch: CloudWatchClient, silence: Silence, letters_table: str, now: datetime
+    cloudwatch: CloudWatchClient, silence: Silence, messages_table: str, now: datetime
 ) -> Seen:
     """Why a function is silent, from the figures of the minutes of its silence."""
-    function, table = ("FunctionName", silence.function), ("TableName", letters_table)
+    function, table = ("FunctionName", silence.function), ("TableName", messages_table)
     metrics = [
         *(Metric("AWS/Lambda", name, "Sum", (function,))
           for name in ("Invocations", "Errors", "Throttles")),
@@ -171,7 +171,7 @@ def because(
     elif failed:
         kind, times = TroubleKind.FUNCTION_FAILS, failed
     facts: dict[str, Fact] = {"function": silence.function, "schedule": silence.schedule}
-    facts |= {"table": letters_table, "times": times, "starts": started}
+    facts |= {"table": messages_table, "times": times, "starts": started}
     return Seen(kind, facts | {"ago": duration((now - silence.since).total_seconds())})
 
 
@@ -186,7 +186,7 @@ def _silent(
     missing = [silence for pipeline in pipelines for silence in silences(app.name, pipeline, now)]
     asking = Asking(start)
     reads = [
-        asking(f"figures of {each.function}", because, cloudwatch, each, app.letters_table, now)
+        asking(f"figures of {each.function}", because, cloudwatch, each, app.messages_table, now)
         for each in missing
     ]
     found: dict[str, list[Seen]] = defaultdict(list)
@@ -214,7 +214,7 @@ class _PipelineReads:
         self._app, self._pipeline, self._now = app, pipeline, session.now
         self._bad_rows, ask = BadRows(), Asking(start)
         self._ask, note, sqs = ask, self._bad_rows.note, session.aws.sqs
-        table = (session.aws.dynamodb, app.letters_table, pipeline.name)
+        table = (session.aws.dynamodb, app.messages_table, pipeline.name)
         at = (session, app, pipeline)
         self._room = DynamoDBLanes(*table, note_bad_row=note)
         self._causes = DynamoDBCauseEntries(*table)
@@ -288,7 +288,7 @@ class _PipelineReads:
             runs=self._runs() or (),
             main_oldest_seconds=figure.main_age,
             foreign_rows=tuple(
-                {LETTERS.partition: partition, LETTERS.sort: sort}
+                {MESSAGES.partition: partition, MESSAGES.sort: sort}
                 for partition, sort in (*self._room.foreign.keys, *self._causes.foreign.keys)
             ),
             # Once all is read: what runs have met, and what was met here.
@@ -325,10 +325,10 @@ def lane_status(
 
     if counted is None:
         return LaneStatus(lane, None)
-    status = LaneStatus(lane, counted.letters, is_at_least=counted.is_at_least)
+    status = LaneStatus(lane, counted.messages, is_at_least=counted.is_at_least)
     kind = kind_of(lane)
     row = None if looked is None else looked.lanes.get(kind)
-    if row is None or not counted.letters:
+    if row is None or not counted.messages:
         return status
     if kind == DUE:
         return replace(status, first_due=moment(row.first_due))

@@ -12,9 +12,9 @@ from deadletter.contract import (
     CIRCUITS,
     DAY,
     DEFAULT_PARKING,
-    LETTERS,
     MAIN,
     MAIN_DLQ,
+    MESSAGES,
     PARKED_LANE,
     Partition,
     Table,
@@ -138,7 +138,7 @@ def sources_of(
             yield source_status(memories, source, urls[source], 0, now)
             continue
         counted = lanes[lane]
-        saved = None if counted is None else counted.letters
+        saved = None if counted is None else counted.messages
         status = source_status(memories, source, urls[source], saved, now)
         yield replace(status, saved_is_at_least=counted is not None and counted.is_at_least)
 
@@ -210,7 +210,7 @@ def bad_row(app: App, pipeline: str, row: str, met: float, now: datetime) -> See
         return Seen(TroubleKind.BAD_CIRCUIT, facts | {"key": sort}, met)
     if partition == Partition.LEASE.of(pipeline):
         return Seen(TroubleKind.BAD_LEASE, facts, met)
-    names: Table = CIRCUITS if table == app.circuits_table else LETTERS
+    names: Table = CIRCUITS if table == app.circuits_table else MESSAGES
     key = {names.partition: {"S": partition}, names.sort: {"S": sort}}
     return Seen(TroubleKind.BAD_ROW, facts | {"table": table, "item": json.dumps(key)}, met)
 

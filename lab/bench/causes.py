@@ -70,8 +70,8 @@ class SessionInMemory(Session):
             pipeline=nothing, replay_machine="", stacks=nothing, keys=(), trusted_senders=(),
         )  # fmt: skip
         return App(
-            name="deadletter", letters_table=LETTERS, circuits_table=CIRCUITS, rules_table=RULES,
-            audit_table="", audit_days=1, endpoints_table="", letters_bucket="", alarm_topic="",
+            name="deadletter", messages_table=LETTERS, circuits_table=CIRCUITS, rules_table=RULES,
+            audit_table="", audit_days=1, endpoints_table="", messages_bucket="", alarm_topic="",
             pipelines=(pipeline,),
         )  # fmt: skip
 

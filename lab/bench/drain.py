@@ -162,7 +162,7 @@ def environment_of(job: Job) -> dict[str, str]:
         "DLQ_URL": url + SOURCE + fifo, "DLQ_ARN": arn + SOURCE + fifo,
         "PARKING": json.dumps({"default": url + "parking" + fifo}),
         "DEDICATED": json.dumps({name: url + name for name in job.pipeline.get("dedicated", ())}),
-        "LETTERS_TABLE": "letters", "LETTERS_BUCKET": "bodies", "RULES_TABLE": "rules",
+        "MESSAGES_TABLE": "messages", "MESSAGES_BUCKET": "bodies", "RULES_TABLE": "rules",
         "CIRCUITS_TABLE": "circuits", "ROUTER_FUNCTION": "router",
         **({"REDRIVE_FUNCTION": "redrive"} if job.shards else {}),
         "TRUSTED_SENDERS": '["AROAREDRIVER"]',

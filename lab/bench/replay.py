@@ -60,7 +60,7 @@ def stores_on(at: Stub, *, workers: int, days: int) -> Stores:
     random = Random(1)  # noqa: S311 - repeatable, not secret
     world = World(clock=time.time, wait=time.sleep, new_id=new_id, random=random)
     bucket: Any = MemoryS3(time.time)
-    bucket.create_bucket(Bucket=resources.letters_bucket)
+    bucket.create_bucket(Bucket=resources.messages_bucket)
     functions: Any = MemoryLambda(time.time, new_id)
     # The clients keep what they find here; others in this process must not find it.
     with patch.dict(os.environ, environment):

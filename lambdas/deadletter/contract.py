@@ -7,7 +7,7 @@ a deployment. All durations are whole seconds.
 
     Mode, Body, Reason     words of settings and letters
     Variable                          environment variables of our functions
-    Table, LETTERS, RULES, ...        tables, their keys and indexes
+    Table, MESSAGES, RULES, ...        tables, their keys and indexes
     Partition, lane_partition, ...    how keys are composed
     EventType                         what is announced on EventBridge
     BACKOFF, CIRCUIT, PIPELINE, ...   defaults of the settings
@@ -22,6 +22,9 @@ from typing import NamedTuple
 MINUTE = 60
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+
+END_OF_TIME = 2.0**40
+"""Epoch seconds that no clock shows; only rescued letters are due so late."""
 
 DEFAULT_APP = "deadletter"
 """The name of the app, first word of the name of every resource."""
@@ -184,8 +187,8 @@ class Variable(StrEnum):
     """URLs of the parking queues by id, as JSON."""
     DEDICATED = "DEDICATED"
     """URLs of the dedicated DLQs by id, as JSON."""
-    LETTERS_TABLE = "LETTERS_TABLE"
-    LETTERS_BUCKET = "LETTERS_BUCKET"
+    MESSAGES_TABLE = "MESSAGES_TABLE"
+    MESSAGES_BUCKET = "MESSAGES_BUCKET"
     RULES_TABLE = "RULES_TABLE"
     CIRCUITS_TABLE = "CIRCUITS_TABLE"
     ENDPOINTS_TABLE = "ENDPOINTS_TABLE"
@@ -288,7 +291,7 @@ class Table(NamedTuple):
     expiry: str | None = None
 
 
-LETTERS = Table("pk", "sk", expiry="ttl")
+MESSAGES = Table("pk", "sk", expiry="ttl")
 """Ledger, waiting room, journal and leases: see `Partition`."""
 
 RULES = Table("pipeline", "rule_id")
@@ -335,7 +338,7 @@ ANY = "*"
 
 
 class Partition(StrEnum):
-    """The kinds of partitions in the letters table; `of` composes the key of one."""
+    """The kinds of partitions in the messages table; `of` composes the key of one."""
 
     LEDGER = "ledger"
     """`<pipeline>#ledger#<origin id>`: why and when one letter failed."""
@@ -357,8 +360,8 @@ class Partition(StrEnum):
     """`<pipeline>#observed`, sort key the source: what mode observe would have done."""
     LANES = "lanes"
     """`<pipeline>#lanes`, sort key the lane: which lanes the waiting room has."""
-    LETTER = "letter"
-    """`<pipeline>#letter#<copy id>`: one waiting letter."""
+    LETTER = "message"
+    """`<pipeline>#message#<copy id>`: one waiting letter."""
     GROUP = "group"
     """`<pipeline>#group#<home>#<hash of the group>`: the waiting letters of a FIFO group."""
     RUNS = "runs"
@@ -403,10 +406,10 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
     ),
     Partition.LEASE: (*_KEY, "state", "ran_at"),
     Partition.LANES: (*_KEY, "touched", "review", "paid"),
-    Partition.LETTER: (*WAITING_FIGURES, "letter", "object"),
+    Partition.LETTER: (*WAITING_FIGURES, "message", "object"),
     Partition.RUNS: (
         *(*_KEY, "state", "generation", "resume_to", "step", "allowance", "rate", "burst", "paid"),
-        *("counted", "letters", "manifest", "counts", "restart", "created", "started", "changed"),
+        *("counted", "messages", "manifest", "counts", "restart", "created", "started", "changed"),
         *("step_began", "known_before", "failed_before", "expires", "resumed_at", "resumed_in"),
         *("leave_to", "because", "by", "approved_by", "left", "told", "bid", "at"),
     ),
@@ -421,7 +424,7 @@ APPROVAL_ATTRIBUTES = (*_KEY, "approved", "by", "because", "at")
 
 
 def every_partition(pipeline: str) -> str:
-    """The pattern of IAM for all partitions of one pipeline in the letters table."""
+    """The pattern of IAM for all partitions of one pipeline in the messages table."""
     return f"{pipeline}#{ANY}"
 
 

@@ -122,12 +122,12 @@ class DemoPipeline:
     def seated(self) -> list[Seated]:
         """Look into the waiting room."""
         pages = self._dynamodb.get_paginator("scan").paginate(
-            TableName=self._app["letters_table"], FilterExpression="attribute_exists(lane)"
+            TableName=self._app["messages_table"], FilterExpression="attribute_exists(lane)"
         )
         items = [item for page in pages for item in page["Items"]]
         if not items:
             return []
-        listed = self._s3.list_objects_v2(Bucket=self._app["letters_bucket"], Prefix=BODIES)
+        listed = self._s3.list_objects_v2(Bucket=self._app["messages_bucket"], Prefix=BODIES)
         objects = {entry["Key"] for entry in listed.get("Contents", [])}
         return [_seated(item, objects) for item in items]
 
@@ -146,7 +146,7 @@ class DemoPipeline:
         """The first MessageIds of the letters that were processed after all, by the ledger."""
         prefix = Partition.LEDGER.of(self._name, "")
         pages = self._dynamodb.get_paginator("scan").paginate(
-            TableName=self._app["letters_table"],
+            TableName=self._app["messages_table"],
             FilterExpression="attribute_exists(recovered_at) AND begins_with(pk, :rows)",
             ExpressionAttributeValues={":rows": {"S": prefix}},
         )
@@ -201,7 +201,7 @@ class DemoPipeline:
 
     def _ledger(self) -> DynamoDBLedger:
         """The ledger. It is only read, so nothing is kept."""
-        table = self._app["letters_table"]
+        table = self._app["messages_table"]
         return DynamoDBLedger(self._dynamodb, table, self._name, time.time, keep_seconds=0)
 
     def _with_reasons(self, letters: Sequence[Letter]) -> list[ParkedEvent]:

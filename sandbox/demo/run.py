@@ -37,7 +37,7 @@ PAGE = "demo.html"
 
 # What a newcomer types next, each with half a line of why.
 NEXT = (
-    "make sandbox LETTERS=60  # an AWS of your own whose DLQ is full; in a second terminal:",
+    "make sandbox MESSAGES=60  # an AWS of your own whose DLQ is full; in a second terminal:",
     ". build/sandbox.env && dlq groups orders  # why they failed, and what to type",
 )
 

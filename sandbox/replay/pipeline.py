@@ -133,7 +133,7 @@ class ReplayPipeline:
     def run(self, run: str) -> dict[str, Any]:
         """The item of a run as it is stored: the command line is shown by the script."""
         answer = self.aws("dynamodb").get_item(
-            TableName=self.app["letters_table"],
+            TableName=self.app["messages_table"],
             Key={"pk": {"S": Partition.RUNS.of(self.name)}, "sk": {"S": run}},
             ConsistentRead=True,
         )

@@ -32,8 +32,8 @@ def n(value: object) -> dict[str, Any]:
 
 
 KEY = {"pk": s("p"), "sk": s("s")}
-ON_ITEM = {"TableName": "letters", "Key": KEY}
-PUT = {"TableName": "letters", "Item": KEY}
+ON_ITEM = {"TableName": "messages", "Key": KEY}
+PUT = {"TableName": "messages", "Item": KEY}
 
 # What an operation acts on if its arguments name nothing else.
 TARGETS: dict[str, dict[str, Any]] = {
@@ -41,8 +41,8 @@ TARGETS: dict[str, dict[str, Any]] = {
     "get_item": ON_ITEM,
     "update_item": ON_ITEM,
     "delete_item": ON_ITEM,
-    "query": {"TableName": "letters"},
-    "scan": {"TableName": "letters"},
+    "query": {"TableName": "messages"},
+    "scan": {"TableName": "messages"},
 }
 
 
@@ -107,11 +107,11 @@ def batch_write(*items: dict[str, Any], deletes: Sequence[dict[str, Any]] = ()) 
         *({"PutRequest": {"Item": item}} for item in items),
         *({"DeleteRequest": {"Key": key}} for key in deletes),
     ]
-    return call("batch_write_item", RequestItems={"letters": requests})
+    return call("batch_write_item", RequestItems={"messages": requests})
 
 
 def batch_get(wanted: Sequence[dict[str, Any]], **arguments: Any) -> Step:
-    return call("batch_get_item", RequestItems={"letters": {"Keys": wanted, **arguments}})
+    return call("batch_get_item", RequestItems={"messages": {"Keys": wanted, **arguments}})
 
 
 # What has to come of them.

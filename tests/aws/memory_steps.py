@@ -41,7 +41,7 @@ def account(*, seed: int | None = None, lagging_indexes: bool = False, **options
     sqs = MemorySqs(clock, counted(), random=random, on_wait=clock.advance, **options)
     dynamodb = MemoryDynamoDB(clock, lagging_indexes=lagging_indexes)
     indexes, included = {"lanes": ("lane",)}, {"lanes": ("note",)}
-    create_keyed_table(dynamodb, "letters", ("pk", "sk"), indexes, included=included)
+    create_keyed_table(dynamodb, "messages", ("pk", "sk"), indexes, included=included)
     return Aws("memory", sqs, dynamodb, MemoryS3(clock), clock)
 
 
@@ -137,7 +137,7 @@ def passes(seconds: float) -> db.Step:
 
 def table_size(size: int) -> db.Step:
     return db.holds(
-        db.call("describe_table", TableName="letters"),
+        db.call("describe_table", TableName="messages"),
         lambda answer: answer["Table"]["TableSizeBytes"] == size,
     )
 

@@ -17,7 +17,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, Partition, run_lane
+from deadletter.contract import DAY, END_OF_TIME, PARKED_LANE, ROWS_KEPT, Partition, run_lane
 from deadletter.failure.ledger import RuleCounts
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
@@ -40,7 +40,6 @@ from deadletter.redrive.report import Report
 from deadletter.redrive.round_robin import LastTurn
 from deadletter.redrive.source_memory import NO_DRAIN, UNKNOWN, Drain, SourceMemory
 from deadletter.redrive.waiting_room import (
-    END_OF_TIME,
     FOREVER,
     SHARDS,
     Lane,
@@ -52,15 +51,15 @@ from deadletter.redrive.waiting_room import (
 from deadletter.routing.decision import DUE, Hold
 from tests.aws.backends import Aws
 from tests.each_row import each_row
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 BUCKET = "letters-of-the-contract"
 
 
 @pytest.fixture
 def letters(aws: Aws) -> Aws:
-    """An account with the letters table."""
-    create_letters_table(aws.dynamodb)
+    """An account with the messages table."""
+    create_messages_table(aws.dynamodb)
     return aws
 
 

@@ -155,16 +155,16 @@ def test_the_expressions_of_a_request_share_their_placeholders() -> None:
 
 
 def test_the_other_members_of_a_request_stay_as_they_are() -> None:
-    assert worded({"TableName": "letters", "Limit": 1}) == {"TableName": "letters", "Limit": 1}
+    assert worded({"TableName": "messages", "Limit": 1}) == {"TableName": "messages", "Limit": 1}
 
 
 def test_each_part_of_a_batch_and_of_a_transaction_is_worded_by_itself() -> None:
     key = {"pk": {"S": "p"}}
     shown = {"ProjectionExpression": "#n0", "ExpressionAttributeNames": {"#n0": "pk"}}
-    assert worded({"RequestItems": {"letters": {"Keys": [key], "Only": ["pk"]}}}) == {
-        "RequestItems": {"letters": {"Keys": [key], **shown}}
+    assert worded({"RequestItems": {"messages": {"Keys": [key], "Only": ["pk"]}}}) == {
+        "RequestItems": {"messages": {"Keys": [key], **shown}}
     }
-    puts = {"RequestItems": {"letters": [{"PutRequest": {"Item": key}}]}}
+    puts = {"RequestItems": {"messages": [{"PutRequest": {"Item": key}}]}}
     assert worded(puts) == puts
     [check] = worded({"TransactItems": [{"ConditionCheck": {"When": absent("pk")}}]})[
         "TransactItems"

@@ -60,7 +60,7 @@ def tables(aws: Aws) -> None:
     """One table with a sort key and two indexes, and one without indexes."""
     create_keyed_table(
         aws.dynamodb,
-        "letters",
+        "messages",
         ("pk", "sk"),
         {"lanes": ("lane", "due"), "keys": ("lane",)},
         whole=("lanes",),
@@ -369,15 +369,15 @@ BATCHES = [
     row("a batch reads what is there",
         [batch_write(*keys(3)),
          holds(batch_get(keys(4), Only=["sk"]),
-               lambda answer: sorted(item["sk"]["S"] for item in answer["Responses"]["letters"])
+               lambda answer: sorted(item["sk"]["S"] for item in answer["Responses"]["messages"])
                == ["0", "1", "2"] and answer["UnprocessedKeys"] == {})]),
     row("a batch of reads is refused: 101 keys, a key twice, half a key",
         [refused(batch_get(wanted)) for wanted in (keys(101), [KEY, KEY], [{"pk": s("p")}])]),
     row("a batch reads 16 megabytes and names the rest",
         [*(put(**key, a=LARGE) for key in keys(43)),
          holds(batch_get(keys(43)),
-               lambda answer: len(answer["Responses"]["letters"]) == 42
-               and len(answer["UnprocessedKeys"]["letters"]["Keys"]) == 1)],
+               lambda answer: len(answer["Responses"]["messages"]) == 42
+               and len(answer["UnprocessedKeys"]["messages"]["Keys"]) == 1)],
         but="dynamodb-batch-read-size"),
 ]
 

@@ -38,7 +38,7 @@ from deadletter.aws.table import (
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.aws.backends import REGION, _client
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 PAIRS = 2_000
 AT_ONCE = 25
@@ -142,7 +142,7 @@ def test_a_write_comes_to_the_same_in_memory_and_in_moto(mocked: Any) -> None:
     moto = _client("dynamodb")
     assert moto.meta.region_name == REGION
     for client in (memory, moto):
-        create_letters_table(client)
+        create_messages_table(client)
     tables = [DynamoDBTable(client, LETTERS) for client in (memory, moto)]
     seen: set[str] = set()
     for seeds in parts(range(PAIRS), AT_ONCE):

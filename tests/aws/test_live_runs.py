@@ -17,7 +17,7 @@ from deadletter.routing.router import RouterUnavailable
 from deadletter.routing.selection import CopiesOfRuns
 from tests.aws.backends import Aws
 from tests.aws.test_replay_tickets import one_by_one
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 NOW = 1_800_000_000.0
 STAMP = Stamp("o1", 3, run="r9", ticket="c1")
@@ -30,7 +30,7 @@ class Scene:
     """A pipeline with replay runs."""
 
     def __init__(self, aws: Aws) -> None:
-        create_letters_table(aws.dynamodb)
+        create_messages_table(aws.dynamodb)
         self.table = DynamoDBTable(aws.dynamodb, LETTERS)
         self.bad_rows: set[str] = set()
         self.live_runs = DynamoDBLiveRuns(aws.dynamodb, LETTERS, "orders", self.bad_rows.add)

@@ -291,9 +291,9 @@ def test_many_letters_of_one_cause_hide_no_other_and_are_not_all_read(stage: Ann
     look = look_at_causes(DynamoDBCauseEntries(stage.dynamodb, LETTERS, "orders"), one_by_one)
     assert look.is_whole
     assert set(look.causes) == {"big", "small", "a-small-one"}
-    assert (look.causes["small"].letters, look.causes["small"].is_at_least) == (1, False)
+    assert (look.causes["small"].messages, look.causes["small"].is_at_least) == (1, False)
     assert look.causes["small"].sample == "last"
     big = look.causes["big"]
     assert big.is_at_least
-    assert 8 * PAGE <= big.letters < 8 * PAGE * 3
+    assert 8 * PAGE <= big.messages < 8 * PAGE * 3
     assert stage.dynamodb.consumed.read_units - before < 100

@@ -60,8 +60,8 @@ URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/orders-dlq"
 INTENT = Intent("slot", "run", 1, 100.0, ())
 LETTER = Letter("id", "{}")
 RECEIVED = ReceivedLetter(LETTER, "handle", 100.0)
-LEDGER_UPDATE = "dynamodb:UpdateItem on letters"
-ENTRY = WaitingRoomEntry("id", json.dumps(["orders#letter#id", "letter", None]), "due", 0, 5.0)
+LEDGER_UPDATE = "dynamodb:UpdateItem on messages"
+ENTRY = WaitingRoomEntry("id", json.dumps(["orders#message#id", "message", None]), "due", 0, 5.0)
 
 
 denied: Any = Denied()
@@ -76,7 +76,7 @@ def queue(notes: list[str] | None = None) -> SqsQueue:
 def room() -> DynamoDBWaitingRoom:
     return DynamoDBWaitingRoom(
         dynamodb=denied,
-        table="letters",
+        table="messages",
         s3=denied,
         bucket="bodies",
         pipeline="orders",
@@ -98,51 +98,51 @@ def breaker() -> DynamoDBBreaker:
 
 
 def journal() -> DynamoDBJournal:
-    return DynamoDBJournal(denied, "letters", "orders", 100)
+    return DynamoDBJournal(denied, "messages", "orders", 100)
 
 
 def ledger() -> DynamoDBLedger:
-    return DynamoDBLedger(denied, "letters", "orders", clock, 100)
+    return DynamoDBLedger(denied, "messages", "orders", clock, 100)
 
 
 def lease() -> DynamoDBLease:
-    return DynamoDBLease(denied, "letters", "orders", "dlq", 1.0)
+    return DynamoDBLease(denied, "messages", "orders", "dlq", 1.0)
 
 
 def watch_store() -> DynamoDBWatchStore:
-    return DynamoDBWatchStore(denied, "letters", "orders")
+    return DynamoDBWatchStore(denied, "messages", "orders")
 
 
 REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: queue().traits, QueueUnavailable, "sqs:GetQueueAttributes on orders-dlq"),
     (lambda: queue().depth(), QueueUnavailable, "sqs:GetQueueAttributes on orders-dlq"),
     (lambda: queue().receive(1, 1, 0), QueueUnavailable, "sqs:ReceiveMessage on orders-dlq"),
-    (lambda: journal().read(), JournalUnavailable, "dynamodb:Query on letters"),
-    (lambda: journal().write(INTENT, None), JournalUnavailable, "dynamodb:PutItem on letters"),
-    (lambda: journal().mark(INTENT), JournalUnavailable, "dynamodb:UpdateItem on letters"),
-    (lambda: journal().erase(INTENT), JournalUnavailable, "dynamodb:DeleteItem on letters"),
-    (lambda: lease().acquire("a", 1, 2), LeaseUnavailable, "dynamodb:UpdateItem on letters"),
-    (lambda: lease().read(), LeaseUnavailable, "dynamodb:BatchGetItem on letters"),
+    (lambda: journal().read(), JournalUnavailable, "dynamodb:Query on messages"),
+    (lambda: journal().write(INTENT, None), JournalUnavailable, "dynamodb:PutItem on messages"),
+    (lambda: journal().mark(INTENT), JournalUnavailable, "dynamodb:UpdateItem on messages"),
+    (lambda: journal().erase(INTENT), JournalUnavailable, "dynamodb:DeleteItem on messages"),
+    (lambda: lease().acquire("a", 1, 2), LeaseUnavailable, "dynamodb:UpdateItem on messages"),
+    (lambda: lease().read(), LeaseUnavailable, "dynamodb:BatchGetItem on messages"),
     (
         lambda: lease().give_back("a", RunPaid(rate_of(1.0), 0), Report("orders", "dlq", ""), 1),
         LeaseUnavailable,
-        "dynamodb:UpdateItem on letters",
+        "dynamodb:UpdateItem on messages",
     ),
     (
         lambda: lease().record(SourceMemory(looks=1)),
         LeaseUnavailable,
-        "dynamodb:UpdateItem on letters",
+        "dynamodb:UpdateItem on messages",
     ),
     (
-        lambda: read_memories(denied, "letters", "orders"),
+        lambda: read_memories(denied, "messages", "orders"),
         LeaseUnavailable,
-        "dynamodb:Query on letters",
+        "dynamodb:Query on messages",
     ),
-    (lambda: watch_store().read(), LeaseUnavailable, "dynamodb:Query on letters"),
+    (lambda: watch_store().read(), LeaseUnavailable, "dynamodb:Query on messages"),
     (
         lambda: watch_store().write(WatchRow(first_at=1.0, ran_at=1.0)),
         LeaseUnavailable,
-        "dynamodb:UpdateItem on letters",
+        "dynamodb:UpdateItem on messages",
     ),
     (lambda: queue_state(denied, URL), QueueUnavailable, "sqs:GetQueueAttributes on orders-dlq"),
     (
@@ -155,24 +155,24 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
         RescueUnavailable,
         "lambda:InvokeFunction on redrive",
     ),
-    (lambda: room().lanes(), RoomUnavailable, "dynamodb:Query on letters"),
-    (lambda: room().count("due"), RoomUnavailable, "dynamodb:Query on letters"),
-    (lambda: room().look("parked", 5), RoomUnavailable, "dynamodb:Query on letters"),
-    (lambda: room().first_due("due"), RoomUnavailable, "dynamodb:Query on letters"),
-    (lambda: room().find([RECEIVED]), RoomUnavailable, "dynamodb:BatchGetItem on letters"),
-    (lambda: room().waits(["g"], "dlq"), RoomUnavailable, "dynamodb:Query on letters"),
-    (lambda: room().due("due", 0, 5, 1), RoomUnavailable, "dynamodb:Query on letters"),
-    (lambda: room().read([ENTRY], 9), RoomUnavailable, "dynamodb:BatchGetItem on letters"),
+    (lambda: room().lanes(), RoomUnavailable, "dynamodb:Query on messages"),
+    (lambda: room().count("due"), RoomUnavailable, "dynamodb:Query on messages"),
+    (lambda: room().look("parked", 5), RoomUnavailable, "dynamodb:Query on messages"),
+    (lambda: room().first_due("due"), RoomUnavailable, "dynamodb:Query on messages"),
+    (lambda: room().find([RECEIVED]), RoomUnavailable, "dynamodb:BatchGetItem on messages"),
+    (lambda: room().waits(["g"], "dlq"), RoomUnavailable, "dynamodb:Query on messages"),
+    (lambda: room().due("due", 0, 5, 1), RoomUnavailable, "dynamodb:Query on messages"),
+    (lambda: room().read([ENTRY], 9), RoomUnavailable, "dynamodb:BatchGetItem on messages"),
     (lambda: breaker().read(["orders"]), CircuitsUnavailable, "dynamodb:BatchGetItem on circuits"),
     (lambda: breaker().troubled(), CircuitsUnavailable, "dynamodb:Query on circuits"),
-    (lambda: ledger().rows(["a"]), LedgerUnavailable, "dynamodb:BatchGetItem on letters"),
+    (lambda: ledger().rows(["a"]), LedgerUnavailable, "dynamodb:BatchGetItem on messages"),
     (
         lambda: ledger().count_matches({"a": 1}),
         RecordsUnavailable,
-        "dynamodb:UpdateItem on letters",
+        "dynamodb:UpdateItem on messages",
     ),
     (
-        lambda: DynamoDBRules(denied, "rules", "letters", clock).items("orders"),
+        lambda: DynamoDBRules(denied, "rules", "messages", clock).items("orders"),
         RulesUnavailable,
         "dynamodb:Query on rules",
     ),
@@ -212,7 +212,7 @@ def test_a_queue_notes_refusals_that_raise_no_error() -> None:
 
 def test_an_answer_that_does_not_come_names_the_service() -> None:
     late = ReadTimeoutError(endpoint_url="https://dynamodb?X-Amz-Signature=secret")
-    assert refusal(late, "dynamodb", "letters") == "ReadTimeoutError for dynamodb on letters"
+    assert refusal(late, "dynamodb", "messages") == "ReadTimeoutError for dynamodb on messages"
 
 
 class FailedFunction:
@@ -272,10 +272,10 @@ UNREADABLE: list[tuple[Callable[[Any], object], type[Exception]]] = [
     (lambda client: queue_state(client, URL), QueueUnavailable),
     (lambda client: LambdaRouter(client, "orders-route").decide([]), RouterUnavailable),
     (
-        lambda client: DynamoDBLedger(client, "letters", "orders", clock, 1).rows(["a"]),
+        lambda client: DynamoDBLedger(client, "messages", "orders", clock, 1).rows(["a"]),
         LedgerUnavailable,
     ),
-    (lambda client: DynamoDBJournal(client, "letters", "orders", 1).read(), JournalUnavailable),
+    (lambda client: DynamoDBJournal(client, "messages", "orders", 1).read(), JournalUnavailable),
     (lambda client: S3RunObjects(client, "bodies", "orders", "run").get("a"), ObjectsUnavailable),
     (
         lambda client: LambdaMappings(client, function="f", queue_arn="q", mapping_id="m").find(),

@@ -100,7 +100,7 @@ FOUR_DAYS = 4 * DAY
 
 def queue_since(filled_at: float, now: float = NOW) -> QueueRow:
     """A queue that has held letters since then, read just now."""
-    return QueueRow(letters=3, read_at=now, retention=FOUR_DAYS, filled_at=filled_at)
+    return QueueRow(messages=3, read_at=now, retention=FOUR_DAYS, filled_at=filled_at)
 
 
 class Watch:

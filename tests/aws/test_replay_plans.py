@@ -19,7 +19,7 @@ from deadletter.aws.replay_runs import (
 )
 from deadletter.replay.plan import DISCARD, ApprovalAnswer, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunsUnavailable
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 REGION = "eu-central-1"
 NOW = 1_800_000_000.0
@@ -32,7 +32,7 @@ WAIT = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 1, "En
 def dynamodb() -> Iterator[Any]:
     with mock_aws():
         client = boto3.client("dynamodb", region_name=REGION)
-        create_letters_table(client)
+        create_messages_table(client)
         yield client
 
 

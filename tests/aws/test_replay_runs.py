@@ -27,7 +27,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import Aws
 from tests.aws.failing import Failing
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 NOW = 1_800_000_000.0
 KEY = {"pk": {"S": "orders#runs"}, "sk": {"S": "00112233aabbccdd"}}
@@ -46,7 +46,7 @@ _ids = itertools.count()
 
 @pytest.fixture
 def dynamodb(aws: Aws) -> Any:
-    create_letters_table(aws.dynamodb)
+    create_messages_table(aws.dynamodb)
     return aws.dynamodb
 
 
@@ -197,7 +197,7 @@ def test_a_run_with_long_texts_fits_into_one_kilobyte(dynamodb: Any) -> None:
         state=RunState.WAITING_APPROVAL,
         generation=9_999,
         counted=1_000_000,
-        letters=1_000_000,
+        messages=1_000_000,
         manifest="0" * 32,
         known_before=1_000_000,
         failed_before=1_000_000,

@@ -20,14 +20,14 @@ from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun, RunsUnavailable
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import Aws
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 PLAN = ReplayPlan(pipeline="orders", who="ann", why="fixed", created=1.0)
 
 
 @pytest.fixture
 def starts(aws: Aws) -> DynamoDBReplayStarts:
-    create_letters_table(aws.dynamodb)
+    create_messages_table(aws.dynamodb)
     return DynamoDBReplayStarts(aws.dynamodb, LETTERS, "orders", lambda: 1_000.0)
 
 

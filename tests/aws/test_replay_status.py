@@ -11,12 +11,12 @@ from deadletter.aws.run_letters import DynamoDBStatuses
 from deadletter.replay.manifest import PartStatus
 from deadletter.replay.run import BadRunRow
 from tests.aws.backends import Aws
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 
 @pytest.fixture
 def statuses(aws: Aws) -> DynamoDBStatuses:
-    create_letters_table(aws.dynamodb)
+    create_messages_table(aws.dynamodb)
     return DynamoDBStatuses(
         aws.dynamodb, LETTERS, pipeline="orders", run="run1", clock=lambda: 1_800_000_000.0
     )

@@ -12,7 +12,7 @@ from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.aws.replay_tickets import DynamoDBTickets, ticket_key
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from tests.aws.backends import Aws
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 NOW = 1_800_000_000.0
 TICKET = Ticket(run="run1", origin="o1", copy="c1", shard=3, position=501, attempt=2, at=NOW)
@@ -25,7 +25,7 @@ def one_by_one(calls: Sequence[Callable[[], Any]]) -> list[Any]:
 
 @pytest.fixture
 def table(aws: Aws) -> DynamoDBTable:
-    create_letters_table(aws.dynamodb)
+    create_messages_table(aws.dynamodb)
     return DynamoDBTable(aws.dynamodb, LETTERS)
 
 

@@ -28,7 +28,7 @@ from deadletter.routing.decision import Hold
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from tests.aws.backends import Aws
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 RUN = "4f0c1b2a3d4e5f60"
 SECRET = "4111-x"
@@ -46,15 +46,15 @@ class Function:
 
     def __init__(self, aws: Aws, *, fifo: bool) -> None:
         aws.s3.create_bucket(
-            Bucket="letters-bucket",
+            Bucket="messages-bucket",
             CreateBucketConfiguration={"LocationConstraint": "eu-central-1"},
         )
-        create_letters_table(aws.dynamodb)
+        create_messages_table(aws.dynamodb)
         self.aws, self.pipeline = aws, Pipeline("orders", fifo=fifo)
         self.runs = DynamoDBReplayRuns(aws.dynamodb, LETTERS, "orders", aws.clock)
-        self.objects = S3RunObjects(aws.s3, "letters-bucket", "orders", RUN)
+        self.objects = S3RunObjects(aws.s3, "messages-bucket", "orders", RUN)
         self.room = DynamoDBWaitingRoom(
-            dynamodb=aws.dynamodb, table=LETTERS, s3=aws.s3, bucket="letters-bucket",
+            dynamodb=aws.dynamodb, table=LETTERS, s3=aws.s3, bucket="messages-bucket",
             pipeline="orders", fifo=fifo, clock=aws.clock,
         )  # fmt: skip
         self.run = self.runs.create(
@@ -66,7 +66,7 @@ class Function:
         aws = self.aws
         answer = answer_request(
             self.pipeline,
-            Resources(letters_table=LETTERS, letters_bucket="letters-bucket"),
+            Resources(messages_table=LETTERS, messages_bucket="messages-bucket"),
             Clients(nothing, nothing, aws.dynamodb, aws.dynamodb, aws.s3, nothing),
             World(aws.clock, lambda _: None, str, Random(1)),
             event,

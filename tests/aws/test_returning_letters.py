@@ -27,7 +27,7 @@ from deadletter.redrive.waiting_room import (
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.routing.decision import Hold
 from tests.aws.backends import Aws
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 BUCKET = "letters-of-runs"
 SENT = Ticket(run="r", origin="o", copy="c", shard=6, position=9, attempt=3, at=1.0)
@@ -55,7 +55,7 @@ def fifo_room(aws: Aws) -> DynamoDBWaitingRoom:
 
 
 def room_of(aws: Aws, *, fifo: bool = False) -> DynamoDBWaitingRoom:
-    create_letters_table(aws.dynamodb)
+    create_messages_table(aws.dynamodb)
     aws.s3.create_bucket(
         Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
     )
@@ -213,7 +213,7 @@ def test_an_edited_letter_is_read_as_the_person_wrote_it(
 def edit(aws: Aws, copy: str, name: str, value: Any) -> None:
     aws.dynamodb.update_item(
         TableName=LETTERS,
-        Key={"pk": {"S": f"orders#letter#{copy}"}, "sk": {"S": "letter"}},
+        Key={"pk": {"S": f"orders#message#{copy}"}, "sk": {"S": "message"}},
         UpdateExpression="SET #edit = :edit",
         ExpressionAttributeNames={"#edit": name},
         ExpressionAttributeValues={":edit": value},

@@ -37,7 +37,7 @@ from deadletter.replay.run import RunsUnavailable
 from deadletter.routing.decision import Hold
 from tests.aws.backends import Aws
 from tests.each_row import each_row
-from tests.tables import CIRCUITS, LETTERS, create_circuits_table, create_letters_table
+from tests.tables import CIRCUITS, LETTERS, create_circuits_table, create_messages_table
 
 BUCKET = "letters-of-the-contract"
 DIGEST = "0123456789abcdef" * 2
@@ -47,19 +47,19 @@ PLACE = "7".zfill(32)
 @each_row(
     ("partition", "sort", "copy"),
     [
-        ("orders#letter#a", "letter", "a"),
+        ("orders#message#a", "message", "a"),
         (f"orders#group#dlq#{DIGEST}", f"{PLACE}#a", "a"),
         (f"orders#group#parking:default#{DIGEST}", f"{PLACE}#a", "a"),
-        ("orders#letter#", "letter", None),
-        ("orders#letter#a", "ledger", None),
-        ("orders#letter#a#runs", "letter", None),
-        ("orders#letter", "letter", None),
-        ("other#letter#a", "letter", None),
-        ("orders#done#a", "letter", None),
+        ("orders#message#", "message", None),
+        ("orders#message#a", "ledger", None),
+        ("orders#message#a#runs", "message", None),
+        ("orders#message", "message", None),
+        ("other#message#a", "message", None),
+        ("orders#done#a", "message", None),
         ("orders#ledger#a", "ledger", None),
-        ("too-orders#letter#a", "letter", None),
-        ("#orders#letter#a", "letter", None),
-        (f"orders#group#dlq#{DIGEST}", "letter", None),
+        ("too-orders#message#a", "message", None),
+        ("#orders#message#a", "message", None),
+        (f"orders#group#dlq#{DIGEST}", "message", None),
         (f"orders#group#dlq#{DIGEST}", "7#a", None),
         (f"orders#group#dlq#{DIGEST}", f"{PLACE}#a#b", None),
         (f"orders#group#dlq#{DIGEST}#runs", f"{PLACE}#a", None),
@@ -87,7 +87,7 @@ def test_the_key_says_which_copy_waits(partition: str, sort: str, copy: str | No
     ],
 )
 def test_a_waiting_letter_names_its_own_objects(facts: dict[str, Any], is_own: bool) -> None:
-    row = {"pk": "orders#letter#a", "sk": "letter", "copy": "a", **facts}
+    row = {"pk": "orders#message#a", "sk": "message", "copy": "a", **facts}
     assert is_own_letter("orders", row) is is_own
     del row["copy"]
     assert not is_own_letter("orders", row)
@@ -119,7 +119,7 @@ def test_foreign_rows_are_told_once_each_and_not_without_end() -> None:
 
 @pytest.fixture
 def room(aws: Aws) -> DynamoDBWaitingRoom:
-    create_letters_table(aws.dynamodb)
+    create_messages_table(aws.dynamodb)
     aws.s3.create_bucket(
         Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
     )
@@ -180,11 +180,13 @@ def test_a_row_that_names_another_letters_body_is_not_read_and_that_body_stays(
     evil = compact_json(to_json(Letter("evil", "evil")))
     lane = lane_partition("orders", "due", 0)
     facts = {"copy": "evil", "lane": lane, "due": 1, "home": "dlq"}
-    plant(aws, "orders#letter#evil", "letter", **facts, letter=evil, object="waiting/orders/large")
+    plant(
+        aws, "orders#message#evil", "message", **facts, message=evil, object="waiting/orders/large"
+    )
     contents = room.read(due(room, 25), 1e10)
     assert [received.letter.message_id for received in contents.letters] == ["large"]
     assert contents.broken == 1
-    assert room.foreign.keys == (("orders#letter#evil", "letter"),)
+    assert room.foreign.keys == (("orders#message#evil", "message"),)
     gone = [(received, Confirmation("large", "test")) for received in contents.letters]
     assert aws.s3.get_object(Bucket=BUCKET, Key="waiting/orders/large")
     assert room.delete(gone) == []
@@ -197,8 +199,8 @@ def test_a_row_without_a_letter_is_no_proof_that_the_letter_is_in_the_room(
     waiting, missing, bare = order("a"), order("b"), order("c")
     room.admit([waiting])
     lane = lane_partition("orders", "due", 0)
-    plant(aws, "orders#letter#b", "letter", lane=lane, due=1)
-    plant(aws, "orders#letter#c", "letter", lane=lane, due=1, copy="c")
+    plant(aws, "orders#message#b", "message", lane=lane, due=1)
+    plant(aws, "orders#message#c", "message", lane=lane, due=1, copy="c")
     assert set(room.find([each.received for each in (waiting, missing, bare)])) == {"a"}
 
 
@@ -206,17 +208,17 @@ def test_a_place_that_is_no_waiting_letter_of_the_pipeline_is_not_asked_for(
     aws: Aws, room: DynamoDBWaitingRoom
 ) -> None:
     lane = lane_partition("orders", "due", 0)
-    plant(aws, "other#letter#x", "letter", lane=lane, due=1)
+    plant(aws, "other#message#x", "message", lane=lane, due=1)
     room.admit([order("a")])
-    assert set(room.held("due", [("other#letter#x", "letter"), ("orders#letter#a", "letter")])) == {
-        ("orders#letter#a", "letter")
-    }
-    entry = WaitingRoomEntry("x", '["other#letter#x", "letter"]', "due", 0, 1.0)
+    assert set(
+        room.held("due", [("other#message#x", "message"), ("orders#message#a", "message")])
+    ) == {("orders#message#a", "message")}
+    entry = WaitingRoomEntry("x", '["other#message#x", "message"]', "due", 0, 1.0)
     assert room.read([entry], 1e10).letters == []
 
 
 def test_a_cause_is_read_from_the_pipelines_own_ledger_and_in_its_own_shard(aws: Aws) -> None:
-    create_letters_table(aws.dynamodb)
+    create_messages_table(aws.dynamodb)
     failure = Failure(5.0, 0, Category.TRANSIENT, fingerprint="ours", message="ours")
     DynamoDBLedger(aws.dynamodb, LETTERS, "orders", aws.clock, ROWS_KEPT).failed("a", failure)
     index = DynamoDBCauseEntries(aws.dynamodb, LETTERS, "orders")
@@ -256,15 +258,15 @@ def text_in(row: Mapping[str, Any]) -> Any:
 )
 def test_a_row_that_can_not_be_read_is_a_value_with_its_name(row: Mapping[str, Any]) -> None:
     named = {"pk": "orders#runs", "sk": "r1", **row}
-    broken = decoded(text_in, named, "letters")
-    assert broken == Broken("letters orders#runs r1")
+    broken = decoded(text_in, named, "messages")
+    assert broken == Broken("messages orders#runs r1")
     assert readable(text_in, named, "nothing") == "nothing"
-    with pytest.raises(RunsUnavailable, match="letters orders#runs r1"):
+    with pytest.raises(RunsUnavailable, match="messages orders#runs r1"):
         whole(broken, RunsUnavailable)
 
 
 def test_what_a_row_says_is_the_value_itself() -> None:
-    assert whole(decoded(text_in, {"text": "7"}, "letters"), RunsUnavailable) == 7
+    assert whole(decoded(text_in, {"text": "7"}, "messages"), RunsUnavailable) == 7
 
 
 def test_an_error_that_is_not_about_the_row_is_no_broken_row() -> None:
@@ -274,4 +276,4 @@ def test_an_error_that_is_not_about_the_row_is_no_broken_row() -> None:
         raise RunsUnavailable("no answer")
 
     with pytest.raises(RunsUnavailable, match="no answer"):
-        decoded(asks, {}, "letters")
+        decoded(asks, {}, "messages")

@@ -298,7 +298,7 @@ DYNAMODB = [
         {"N": 5}, {"S": 5}, {"S": None}, {"BOOL": "yes"}, {"X": "x"}, "x", {"L": "x"}, {"SS": "x"},
     ])),
     scenario("a batch of reads has no unknown members",
-        [unsent(db.call("batch_get_item", RequestItems={"letters": {}})),
+        [unsent(db.call("batch_get_item", RequestItems={"messages": {}})),
          unsent(db.batch_get([KEY], AttributesToGet=["pk"]))]),
     scenario("a check has a condition", [unsent(db.transact(db.action("ConditionCheck")))]),
     scenario("an index may lag behind its table, so a reader of the index has to look at the table",

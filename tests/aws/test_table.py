@@ -51,7 +51,7 @@ def test_a_float_is_stored_as_a_decimal_of_thousandths(
 def refused_with(error: Exception) -> Any:
     """A call of a table whose client gets this error."""
     client: Any = Failing(error)
-    return partial(DynamoDBTable(client, "letters").put, {"pk": "p", "sk": "s"}, absent("pk"))
+    return partial(DynamoDBTable(client, "messages").put, {"pk": "p", "sk": "s"}, absent("pk"))
 
 
 def failed(code: str, status: int = 400, retries: int = 0, **response: Any) -> ClientError:
@@ -76,18 +76,18 @@ def test_a_conflict_names_the_row_that_is_not_as_the_write_wants_it() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "why"),
     [
-        (failed("Throttling"), NotSent, "Throttling for dynamodb:PutItem on letters"),
-        (failed("Throttling", retries=1), Unknown, "Throttling for dynamodb:PutItem on letters"),
-        (failed("InternalError", 500), Unknown, "InternalError for dynamodb:PutItem on letters"),
+        (failed("Throttling"), NotSent, "Throttling for dynamodb:PutItem on messages"),
+        (failed("Throttling", retries=1), Unknown, "Throttling for dynamodb:PutItem on messages"),
+        (failed("InternalError", 500), Unknown, "InternalError for dynamodb:PutItem on messages"),
         (
             ReadTimeoutError(endpoint_url="aws"),
             Unknown,
-            "ReadTimeoutError for dynamodb on letters",
+            "ReadTimeoutError for dynamodb on messages",
         ),
         (
             failed("TransactionInProgressException"),
             NotSent,
-            "TransactionInProgressException for dynamodb:PutItem on letters",
+            "TransactionInProgressException for dynamodb:PutItem on messages",
         ),
     ],
 )
@@ -110,23 +110,23 @@ def test_an_adapter_raises_its_own_error_with_the_words_of_the_call(error: Faile
 
 
 def test_the_unprocessed_rest_of_a_batch_is_requested_again() -> None:
-    rest = {"letters": {"Keys": [KEY]}}
+    rest = {"messages": {"Keys": [KEY]}}
     client: Any = Client(
-        {"Responses": {"letters": []}, "UnprocessedKeys": rest},
-        {"Responses": {"letters": [KEY]}},
+        {"Responses": {"messages": []}, "UnprocessedKeys": rest},
+        {"Responses": {"messages": [KEY]}},
     )
     key = ("orders#lease", "dlq")
-    assert DynamoDBTable(client, "letters").get_many([key]) == {key: {"pk": key[0], "sk": key[1]}}
+    assert DynamoDBTable(client, "messages").get_many([key]) == {key: {"pk": key[0], "sk": key[1]}}
     assert client.requests[1] == {"RequestItems": rest}
 
 
 def test_a_batch_that_stays_unprocessed_is_given_up() -> None:
-    reads: Any = Client({"Responses": {}, "UnprocessedKeys": {"letters": {"Keys": [KEY]}}})
-    with pytest.raises(Unknown, match="throttling by dynamodb on letters"):
-        DynamoDBTable(reads, "letters").get_many([("a", "b")])
-    writes: Any = Client({"UnprocessedItems": {"letters": []}})
-    with pytest.raises(Unknown, match="throttling by dynamodb on letters"):
-        DynamoDBTable(writes, "letters").write_many(deletes=[("a", "b")])
+    reads: Any = Client({"Responses": {}, "UnprocessedKeys": {"messages": {"Keys": [KEY]}}})
+    with pytest.raises(Unknown, match="throttling by dynamodb on messages"):
+        DynamoDBTable(reads, "messages").get_many([("a", "b")])
+    writes: Any = Client({"UnprocessedItems": {"messages": []}})
+    with pytest.raises(Unknown, match="throttling by dynamodb on messages"):
+        DynamoDBTable(writes, "messages").write_many(deletes=[("a", "b")])
     assert len(reads.requests) == len(writes.requests) == MOST_TRIES
 
 
@@ -141,31 +141,31 @@ def test_a_batch_that_stays_unprocessed_is_given_up() -> None:
 )
 def test_an_answer_that_says_nothing_of_rows_does_not_say_that_there_are_none(read: Any) -> None:
     client: Any = Client({})
-    with pytest.raises(Unknown, match="IncompleteAnswer for dynamodb on letters"):
-        read(DynamoDBTable(client, "letters"))
+    with pytest.raises(Unknown, match="IncompleteAnswer for dynamodb on messages"):
+        read(DynamoDBTable(client, "messages"))
 
 
 def test_a_write_whose_answer_cannot_be_read_may_have_had_its_effect() -> None:
-    with pytest.raises(Unknown, match="ResponseParserError for dynamodb on letters"):
+    with pytest.raises(Unknown, match="ResponseParserError for dynamodb on messages"):
         refused_with(ResponseParserError("cut off"))()
 
 
 def test_every_page_of_a_query_is_read() -> None:
     first = {"Items": [KEY], "Count": 1, "ScannedCount": 4, "LastEvaluatedKey": KEY}
     client: Any = Client(first, {"Count": 2, "ScannedCount": 2})
-    assert DynamoDBTable(client, "letters").count("x") == (3, 6, False)
+    assert DynamoDBTable(client, "messages").count("x") == (3, 6, False)
 
 
 def test_a_query_of_so_many_pages_says_whether_there_are_more() -> None:
     page = {"Count": 2, "ScannedCount": 3, "LastEvaluatedKey": KEY}
     client: Any = Client(page, page, page)
-    assert DynamoDBTable(client, "letters").count("x", pages=2) == (4, 6, True)
+    assert DynamoDBTable(client, "messages").count("x", pages=2) == (4, 6, True)
     assert client.requests[1]["ExclusiveStartKey"] == KEY
 
 
 def test_a_query_with_a_limit_ends_at_it() -> None:
     client: Any = Client({"Items": [KEY, KEY], "Count": 2, "LastEvaluatedKey": KEY})
-    assert len(DynamoDBTable(client, "letters").query("x", limit=1)) == 1
+    assert len(DynamoDBTable(client, "messages").query("x", limit=1)) == 1
     assert len(client.requests) == 1
 
 

@@ -84,7 +84,7 @@ class Stage:
             dlq_url=urls["dlq"],
             dedicated={"slow": urls["slow"]},
             parking={"default": urls["parking"]},
-            letters_table=LETTERS,
+            messages_table=LETTERS,
             circuits_table=CIRCUITS,
             redrive_function="redrive",
             redrive_every=300,
@@ -227,14 +227,14 @@ def test_the_first_letter_of_a_lane_is_found_in_any_shard(stage: Stage) -> None:
         stage.dynamodb.put_item(
             TableName=LETTERS,
             Item={
-                "pk": {"S": f"orders#letter#{shard}"},
-                "sk": {"S": "letter"},
+                "pk": {"S": f"orders#message#{shard}"},
+                "sk": {"S": "message"},
                 "lane": {"S": f"orders|due|{shard}"},
                 "due": {"N": str(due)},
             },
         )
     assert lanes.first_due("due") == 20
-    assert lanes.count("due").letters == 3
+    assert lanes.count("due").messages == 3
 
 
 def test_the_state_of_a_queue_has_all_its_messages(stage: Stage) -> None:

@@ -56,7 +56,7 @@ STARTED = {
     "WEBHOOK": json.dumps({"secret_prefix": "deadletter/"}),
     "MAIN_URL": f"{QUEUES}/orders",
     "PARKING": json.dumps({"default": f"{QUEUES}/parking"}),
-    "LETTERS_TABLE": "letters",
+    "MESSAGES_TABLE": "messages",
     "CONSUMER_FUNCTION": "arn:aws:lambda:eu-west-1:111122223333:function:orders",
     "CIRCUIT_MACHINE": f"{MACHINES}:circuit",
     "REPLAY_MACHINE": f"{MACHINES}:replay",

@@ -30,7 +30,7 @@ def test_a_condition_that_is_written_is_read_as_the_same() -> None:
         random = Random(seed)
         condition = some_condition(random, row(random))
         for member in ("When", "Where", "Keep"):
-            words = worded({"TableName": "letters", member: condition})
+            words = worded({"TableName": "messages", member: condition})
             assert valued(words).keys() == {"TableName", member}
             assert in_order(worded(valued(words))) == in_order(words), f"seed {seed}"
 
@@ -42,7 +42,7 @@ def test_a_change_that_is_written_is_read_as_the_same() -> None:
         "Removes": ["paused"],
     }
     assert valued(worded(request)) == request
-    batch = {"RequestItems": {"letters": {"Keys": [], "Only": ["pk", "sk"]}}}
+    batch = {"RequestItems": {"messages": {"Keys": [], "Only": ["pk", "sk"]}}}
     assert valued(worded(batch)) == batch
     transaction = {"TransactItems": [{"Update": {"Key": {}, **request}}]}
     assert valued(worded(transaction)) == transaction

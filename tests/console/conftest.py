@@ -77,7 +77,7 @@ TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
 """The SenderId whose `Redrive` attribute is trusted: moto gives it to every message."""
 
 ACCOUNT = "123456789012"  # moto's
-BUCKET = "letters-bucket"
+BUCKET = "messages-bucket"
 
 
 def redrive_policy(dlq: str, receives: int = 5) -> str:
@@ -244,14 +244,14 @@ def _a_watched_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def pause(_seconds: float) -> None:
         client = boto3.client("dynamodb", REGION)
-        runs = DynamoDBReplayRuns(client, "letters", "orders", time.time)
-        plans = DynamoDBReplayPlans(client, "letters", "orders", time.time)
+        runs = DynamoDBReplayRuns(client, "messages", "orders", time.time)
+        plans = DynamoDBReplayPlans(client, "messages", "orders", time.time)
         for run in runs.all():
             plan = plans.plan(run.id)
             if run.is_live and run.state is not RunState.HELD and plan is not None:
                 outcome = {"discard": "DISCARDED", "restore": "RESTORED"}.get(plan.destination)
                 counts = {outcome or "RECOVERED": run.counted or 0}
-                ended = replace(run, state=RunState.DONE, letters=run.counted, counts=counts)
+                ended = replace(run, state=RunState.DONE, messages=run.counted, counts=counts)
                 runs.change(run, replace(ended, generation=run.generation + 1))
 
     monkeypatch.setattr("console.cli.progress.pause", pause)
@@ -296,8 +296,8 @@ class Cloud:
     def deploy(self, *pipelines: str, **settings: Any) -> None:
         """The parameters, tables and queues that the stacks make."""
         shared = {
-            "letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules",
-            "audit_table": "audit", "audit_days": 400, "letters_bucket": BUCKET,
+            "messages_table": "messages", "circuits_table": "circuits", "rules_table": "rules",
+            "audit_table": "audit", "audit_days": 400, "messages_bucket": BUCKET,
             "endpoints_table": "endpoints", "alarm_topic": "",
         }  # fmt: skip
         self.parameter(f"/{self.app}/app", json.dumps(shared))
@@ -392,7 +392,7 @@ class Cloud:
     def _room(self, pipeline: str, s3: Any = None) -> DynamoDBWaitingRoom:
         return DynamoDBWaitingRoom(
             dynamodb=self.dynamodb,
-            table="letters",
+            table="messages",
             # Small letters stay in DynamoDB.
             s3=s3,
             bucket=BUCKET,
@@ -425,7 +425,7 @@ class Cloud:
         self.ledger(pipeline).recovered(origin, 0, time.time())
 
     def ledger(self, pipeline: str = "orders") -> DynamoDBLedger:
-        return DynamoDBLedger(self.dynamodb, "letters", pipeline, time.time, 86_400)
+        return DynamoDBLedger(self.dynamodb, "messages", pipeline, time.time, 86_400)
 
     def circuit(self, pipeline: str, key: str, state: str, **more: Any) -> None:
         """A circuit as its breaker has left it."""
@@ -455,14 +455,14 @@ class Cloud:
         """A replay run as the command line and its execution have left it."""
         made = ReplayPlan(**{"pipeline": run.pipeline, "who": "ann", "why": "fixed", **plan})
         run = replace(run, id=run.id or made.run_id)
-        starts = DynamoDBReplayStarts(self.dynamodb, "letters", run.pipeline, time.time)
+        starts = DynamoDBReplayStarts(self.dynamodb, "messages", run.pipeline, time.time)
         starts.store(made, [])
         if run.id != made.run_id:
             # The plan of another id: rows are copied under the id that the test wants.
-            for row in self.dynamodb.scan(TableName="letters")["Items"]:
+            for row in self.dynamodb.scan(TableName="messages")["Items"]:
                 if f"#run#{made.run_id}#plan" in row["pk"]["S"]:
                     key = row["pk"]["S"].replace(made.run_id, run.id)
-                    self.put("letters", {**row, "pk": {"S": key}})
+                    self.put("messages", {**row, "pk": {"S": key}})
         assert self.replays(run.pipeline).create(run)
         return run
 
@@ -471,7 +471,7 @@ class Cloud:
         names = sorted((name for name, _ in outcomes), key=lambda name: name.sort_key)
         objects = S3RunObjects(self.s3, BUCKET, run.pipeline, run.id)
         statuses = DynamoDBStatuses(
-            self.dynamodb, "letters", pipeline=run.pipeline, run=run.id, clock=time.time
+            self.dynamodb, "messages", pipeline=run.pipeline, run=run.id, clock=time.time
         )
         by_copy = {name.copy: outcome for name, outcome in outcomes}
         shards = []
@@ -487,7 +487,7 @@ class Cloud:
     def ticket(self, run: str, origin: str, copy: str, fate: ReplayOutcome, **facts: Any) -> None:
         """What a run notes of a message that it has sent or let go."""
         tickets = DynamoDBTickets(
-            self.dynamodb, "letters", pipeline="orders", run=run, clock=time.time,
+            self.dynamodb, "messages", pipeline="orders", run=run, clock=time.time,
             in_parallel=lambda calls: [call() for call in calls],
         )  # fmt: skip
         noted = {"shard": 0, "position": 0, "attempt": 1, "at": time.time(), **facts}
@@ -501,7 +501,7 @@ class Cloud:
         objects.put(discarded_name(letter.message_id), copy.to_bytes())
 
     def replays(self, pipeline: str) -> DynamoDBReplayRuns:
-        return DynamoDBReplayRuns(self.dynamodb, "letters", pipeline, time.time)
+        return DynamoDBReplayRuns(self.dynamodb, "messages", pipeline, time.time)
 
     def rule(self, rule_id: str, pipeline: str = "orders", **columns: Any) -> None:
         """A rule as a person types it into the table."""
@@ -538,16 +538,16 @@ class Cloud:
         """A run of the pipeline's watch, now if `row` says nothing else, and what it remembers."""
         now = time.time()
         remembered = WatchRow(**{"first_at": now, "ran_at": now, **row})
-        DynamoDBWatchStore(self.dynamodb, "letters", pipeline).write(remembered)
+        DynamoDBWatchStore(self.dynamodb, "messages", pipeline).write(remembered)
 
     def remembers(self, pipeline: str, source: str, **memory: Any) -> None:
         """What the runs of a source have left."""
-        lease = DynamoDBLease(self.dynamodb, "letters", pipeline, source, 1.0)
+        lease = DynamoDBLease(self.dynamodb, "messages", pipeline, source, 1.0)
         lease.record(SourceMemory(**memory))
 
     def ran(self, pipeline: str, at: float, counts: Mapping[str, int]) -> None:
         """A run of the redriver that ended at `at`, epoch seconds."""
-        lease = DynamoDBLease(self.dynamodb, "letters", pipeline, MAIN_DLQ, 1.0)
+        lease = DynamoDBLease(self.dynamodb, "messages", pipeline, MAIN_DLQ, 1.0)
         bucket = lease.acquire("a run", at, at + 60)
         assert bucket is not None
         lease.give_back(
@@ -683,7 +683,7 @@ class FakeLambda:
         self.environments[f"{pipeline}-router"] = {
             "Variables": {
                 "PIPELINE": json.dumps({"name": pipeline, **settings}),
-                "LETTERS_TABLE": "letters",
+                "MESSAGES_TABLE": "messages",
                 "RULES_TABLE": "rules",
                 "CIRCUITS_TABLE": "circuits",
                 "TRUSTED_SENDERS": json.dumps([TRUSTED]),
@@ -721,7 +721,7 @@ class FakeLambda:
         dynamodb, nothing = boto3.client("dynamodb", REGION), cast(Any, None)
         return answer_request(
             pipeline_from_json(configured.get("PIPELINE", json.dumps({"name": pipeline}))),
-            Resources(letters_table="letters", letters_bucket=BUCKET),
+            Resources(messages_table="messages", messages_bucket=BUCKET),
             Clients(nothing, nothing, dynamodb, dynamodb, boto3.client("s3", REGION), nothing),
             World(time.time, lambda _: None, str, Random(1)),
             event,

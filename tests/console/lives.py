@@ -149,8 +149,8 @@ def next_run(cloud: Cloud, life: Life, home: str = "dlq") -> None:
     resources = Resources(
         main_url=cloud.urls["orders-main"], dlq_url=cloud.urls["orders-dlq"],
         parking={"default": cloud.urls["orders-parking-default"]},
-        dedicated={"vip": cloud.urls["orders-dlq-vip"]}, letters_table="letters",
-        letters_bucket=BUCKET, rules_table="rules", circuits_table="circuits",
+        dedicated={"vip": cloud.urls["orders-dlq-vip"]}, messages_table="messages",
+        messages_bucket=BUCKET, rules_table="rules", circuits_table="circuits",
         trusted_senders=(TRUSTED,),
     )  # fmt: skip
     clients = Clients(cloud.sqs, cloud.sqs, cloud.dynamodb, cloud.dynamodb, cloud.s3,
@@ -167,7 +167,7 @@ def next_run(cloud: Cloud, life: Life, home: str = "dlq") -> None:
 def where_it_is(cloud: Cloud) -> str:
     """The queue or the lane that holds the letter."""
     places = [queue for queue in cloud.urls if in_queue(cloud, queue)]
-    for item in cloud.dynamodb.scan(TableName="letters")["Items"]:
+    for item in cloud.dynamodb.scan(TableName="messages")["Items"]:
         if "lane" in item:
             _, lane, _ = item["lane"]["S"].split("|")
             places.append(lane)

@@ -176,9 +176,9 @@ class Stage:
                 json.dumps(item.plain(row), sort_keys=True)
                 for row in self.cloud.dynamodb.scan(TableName=table)["Items"]
             )
-            for table in ("letters", "rules", "circuits", "endpoints")
+            for table in ("messages", "rules", "circuits", "endpoints")
         }
-        objects = self.cloud.s3.list_objects_v2(Bucket="letters-bucket").get("Contents", [])
+        objects = self.cloud.s3.list_objects_v2(Bucket="messages-bucket").get("Contents", [])
         machine = self.functions.machine
         asked = [name for name, _ in self.functions.invoked if not name.endswith("-router")]
         others = len(machine.started), list(machine.answered), list(self.cloudwatch.muted)

@@ -161,7 +161,7 @@ def test_a_handler_is_cancelled_before_the_deadline_and_its_claim_withdrawn(
     assert len(run.returned) == 1
     assert cleaned == ["x"]
     assert letterbox.metrics["HandlerUnfinished"] == 1
-    [claim] = [item for item in letterbox.dynamodb.items("letters") if "until" in item]
+    [claim] = [item for item in letterbox.dynamodb.items("messages") if "until" in item]
     assert claim["status"]["S"] != "CLAIMED"
 
 
@@ -178,7 +178,7 @@ def test_a_handler_that_blocks_the_loop_is_left_behind_with_its_claim(
     try:
         run = letterbox.run(lambda event, _: consume(event, context, each, concurrency=2))
         assert len(run.returned) == 1
-        [claim] = [item for item in letterbox.dynamodb.items("letters") if "until" in item]
+        [claim] = [item for item in letterbox.dynamodb.items("messages") if "until" in item]
         assert claim["status"]["S"] == "CLAIMED"
     finally:
         release.set()

@@ -194,7 +194,7 @@ def test_an_event_without_sqs_records_is_refused(letterbox: Letterbox, event: An
 def test_without_a_context_the_claim_lasts_as_long_as_lambda_allows(letterbox: Letterbox) -> None:
     letterbox.send("x")
     letterbox.run(lambda event, _: consume(event, None, len))
-    [row] = [item for item in letterbox.dynamodb.items("letters") if "until" in item]
+    [row] = [item for item in letterbox.dynamodb.items("messages") if "until" in item]
     assert float(row["until"]["N"]) == letterbox.clock() + 905
 
 
@@ -261,7 +261,7 @@ class Ssm:
         return {"Parameters": parameters}
 
 
-APP = {"letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules"}
+APP = {"messages_table": "messages", "circuits_table": "circuits", "rules_table": "rules"}
 ORDERS = {
     "main_url": "https://sqs/orders",
     "parking": {"default": "https://sqs/parking"},
@@ -276,7 +276,7 @@ def test_two_parameters_register_a_pipeline() -> None:
     pipeline, resources = look_up(ssm, "shop", "orders")
     assert ssm.asked == ["/shop/app", "/shop/pipelines/orders"]
     assert pipeline == Pipeline("orders", idempotency_key="body.orderId")
-    assert (resources.letters_table, resources.circuits_table) == ("letters", "circuits")
+    assert (resources.messages_table, resources.circuits_table) == ("messages", "circuits")
     assert (resources.main_url, resources.parking) == (ORDERS["main_url"], ORDERS["parking"])
     assert resources.trusted_senders == ("AROA",)
 

@@ -162,7 +162,7 @@ def test_switched_off_messages_are_processed_and_deleted(off: Letterbox) -> None
         off.send(body)
     off.poll(each, queue_url=off.main)
     assert off.waiting == ["bad"]
-    assert off.dynamodb.items("letters") == []
+    assert off.dynamodb.items("messages") == []
 
 
 def test_switched_off_the_queue_has_to_be_named(off: Letterbox) -> None:

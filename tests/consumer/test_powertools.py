@@ -64,7 +64,7 @@ def test_each_record_is_claimed_before_and_marked_done_after(letterbox: Letterbo
     seen: list[list[str]] = []
 
     def record_handler(record: SQSRecord) -> None:
-        items = letterbox.dynamodb.items("letters")
+        items = letterbox.dynamodb.items("messages")
         seen.append(sorted(item["status"]["S"] for item in items))
 
     for body in ("a", "b"):
@@ -207,7 +207,7 @@ def test_switched_off_it_behaves_as_powertools_batch_processor(
         letterbox.send(body)
     letterbox.run(handler_of(fail_on("bad")))
     assert letterbox.waiting == ["bad"]
-    assert letterbox.dynamodb.items("letters") == []
+    assert letterbox.dynamodb.items("messages") == []
 
 
 def test_another_event_source_is_refused() -> None:

@@ -36,7 +36,7 @@ OLD = {
 """What is said, and the old words for it."""
 
 MEANT = re.compile(
-    r"dead.letters?|letters, digits|with a letter|random letters|letters table|use ledger"
+    r"dead.letters?|letters, digits|with a letter|random letters|messages table|use ledger"
     r"|redriver function|replay (?:function|starts)|replay\.schema|deadletter",
     re.I,
 )

@@ -109,7 +109,7 @@ def fail(fault: Callable[[Stage], Fault]) -> Act:
 
 
 def throttle_the_table(stage: Stage) -> Fault:
-    return throttled_table(stage.function("*"), stage.deployed.outputs["LettersTableName"])
+    return throttled_table(stage.function("*"), stage.deployed.outputs["MessagesTableName"])
 
 
 def deny_the_key(stage: Stage) -> Fault:
@@ -239,7 +239,7 @@ SCENES = (
     ),
     Scene(
         name="throttled-table",
-        trouble="DynamoDB throttles each call of the pipeline on the letters table",
+        trouble="DynamoDB throttles each call of the pipeline on the messages table",
         begin=fail(throttle_the_table),
         rings={Alarm.REDRIVE_STALLED: "no run can do its work; no letter is old yet"},
         card=TroubleKind.TABLE_THROTTLED,
@@ -357,7 +357,7 @@ def a_week_later(stage: Stage) -> None:
     17 hours. The watch may write its row at the same moment, so this is done until it holds.
     """
     table, key = (
-        stage.deployed.outputs["LettersTableName"],
+        stage.deployed.outputs["MessagesTableName"],
         {"pk": {"S": Partition.LEASE.of(stage.name)}, "sk": {"S": WATCH_ROW}},
     )
     dynamodb = stage.deployed.aws("dynamodb")

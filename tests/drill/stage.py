@@ -83,7 +83,7 @@ class Stage:
         for item in self.deployed.waiting():
             lane = item["lane"]["S"].split("|")[1]
             there = parked if lane == PARKED_LANE else left
-            there.add(_number(json.loads(item["letter"]["B"])["body"]))
+            there.add(_number(json.loads(item["message"]["B"])["body"]))
         return Letters(
             sent=len(sent),
             processed=len(processed),

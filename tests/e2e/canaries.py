@@ -39,7 +39,7 @@ MEANT_TO_SHOW = frozenset({"--body", "--show-body"})
 KEEPS_URLS = "-endpoints"
 
 # Columns that are the letter itself, and those values of it that `ledger` keeps.
-LETTER_ITSELF = ("letter", "context", "endpoint")
+LETTER_ITSELF = ("message", "context", "endpoint")
 
 
 class Heard:

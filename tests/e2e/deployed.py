@@ -177,7 +177,7 @@ class Deployed:
     def item(self, origin: str) -> dict[str, Any]:
         """A letter's row of the ledger as it is stored; empty if it has none."""
         answer = self.aws("dynamodb").get_item(
-            TableName=self.outputs["LettersTableName"],
+            TableName=self.outputs["MessagesTableName"],
             Key={"pk": {"S": f"{self.name}#ledger#{origin}"}, "sk": {"S": "ledger"}},
             ConsistentRead=True,
         )
@@ -293,7 +293,7 @@ class Deployed:
             self.aws("dynamodb")
             .get_paginator("scan")
             .paginate(
-                TableName=self.outputs["LettersTableName"],
+                TableName=self.outputs["MessagesTableName"],
                 FilterExpression="attribute_exists(#copy)",
                 ExpressionAttributeNames={"#copy": "copy"},
             )
@@ -325,7 +325,7 @@ class Deployed:
     def age_the_last_run(self, seconds: float) -> None:
         """Let the last run of the DLQ that ended well have ended so long ago."""
         self.aws("dynamodb").update_item(
-            TableName=self.outputs["LettersTableName"],
+            TableName=self.outputs["MessagesTableName"],
             Key={"pk": {"S": Partition.LEASE.of(self.name)}, "sk": {"S": MAIN_DLQ}},
             UpdateExpression="SET ended_well_at = :then",
             ExpressionAttributeValues={":then": {"N": str(int(self.sandbox.time() - seconds))}},

@@ -159,7 +159,7 @@ def test_the_routers_policy_with_the_partition_of_another_pipeline_is_refused(
 
     def read(partition: str) -> None:
         key = {"pk": {"S": partition}, "sk": {"S": "ledger"}}
-        table = outputs["LettersTableName"]
+        table = outputs["MessagesTableName"]
         tables.batch_get_item(RequestItems={table: {"Keys": [key]}})
 
     read("payments#ledger#x")

@@ -132,7 +132,7 @@ def test_a_long_delay_goes_through_the_waiting_room(
     [item] = orders.until(waiting, "the letter is in the waiting room")
     assert item["lane"]["S"].startswith(f"orders|delay:{tenant}|")
     orders.aws("dynamodb").update_item(
-        TableName=orders.outputs["LettersTableName"],
+        TableName=orders.outputs["MessagesTableName"],
         Key={"pk": item["pk"], "sk": item["sk"]},
         UpdateExpression="SET due = :now",
         ExpressionAttributeValues={":now": {"N": str(int(orders.sandbox.time()))}},
@@ -145,7 +145,7 @@ def test_a_long_delay_goes_through_the_waiting_room(
     assert orders.until(delivered, "the letter is delivered") == [body]
     assert orders.until(lambda: not orders.waiting(), "the waiting room is empty")
     objects = orders.aws("s3").list_objects_v2(
-        Bucket=orders.app["letters_bucket"], Prefix="waiting/orders/"
+        Bucket=orders.app["messages_bucket"], Prefix="waiting/orders/"
     )
     assert objects.get("KeyCount", 0) == 0
     assert orders.held("Dlq") == []

@@ -40,7 +40,7 @@ def planted(people: OnCall) -> Iterator[Planted]:
     urls = [sqs.create_queue(QueueName=name)["QueueUrl"] for name in QUEUES]
     for url in urls:
         sqs.send_message(QueueUrl=url, MessageBody=LETTER.decode())
-    table, bucket = orders.outputs["LettersTableName"], orders.app["letters_bucket"]
+    table, bucket = orders.outputs["MessagesTableName"], orders.app["messages_bucket"]
     plants = Planted(table, bucket, "orders", urls)
     plants.plant(dynamodb, s3)
     yield plants

@@ -172,9 +172,9 @@ def _delay(orders: Deployed, tenant: str) -> None:
     """Put a letter into the waiting room, as the delay of a rule does."""
     room = DynamoDBWaitingRoom(
         dynamodb=orders.aws("dynamodb"),
-        table=orders.outputs["LettersTableName"],
+        table=orders.outputs["MessagesTableName"],
         s3=orders.aws("s3"),
-        bucket=orders.app["letters_bucket"],
+        bucket=orders.app["messages_bucket"],
         pipeline="orders",
         fifo=False,
         clock=orders.sandbox.time,
@@ -207,7 +207,7 @@ def _throw_away(orders: Deployed, tenant: str) -> str:
         because="a test",
     )
     orders.aws("s3").put_object(
-        Bucket=orders.app["letters_bucket"],
+        Bucket=orders.app["messages_bucket"],
         Key=run_object("orders", LONG_AGO, discarded_name(copy)),
         Body=kept.to_bytes(),
     )
@@ -217,7 +217,7 @@ def _throw_away(orders: Deployed, tenant: str) -> str:
 def _failed(orders: Deployed, outputs: Mapping[str, str]) -> str:
     """A failure in the ledger, of a letter that is nowhere. Returns its id."""
     origin, now = str(uuid.uuid4()), orders.sandbox.time()
-    table = outputs["LettersTableName"]
+    table = outputs["MessagesTableName"]
     ledger = DynamoDBLedger(orders.aws("dynamodb"), table, "orders", orders.sandbox.time, 36_000)
     ledger.failed(origin, Failure(now, 0, Category.TRANSIENT, request_id=str(uuid.uuid4())))
     return origin
@@ -528,7 +528,7 @@ def client(on_call: OnCall, service: str, policies: Sequence[str], session: str)
 
 def test_who_runs_replays_writes_no_approval_and_no_plan_that_discards(on_call: OnCall) -> None:
     """Nor by hand: the rows lie where IAM lets only others write."""
-    table = on_call.orders.outputs["LettersTableName"]
+    table = on_call.orders.outputs["MessagesTableName"]
     runner = client(on_call, "dynamodb", ("DlqReader", "BodyReader", "RunOperator"), "by-hand")
     run = on_call.words["third"]
 
@@ -552,7 +552,7 @@ def test_who_runs_replays_writes_no_approval_and_no_plan_that_discards(on_call: 
         """DynamoDB would delete the letter."""
         return runner.update_item(
             TableName=table,
-            Key={"pk": {"S": "orders#letter#any"}, "sk": {"S": "letter"}},
+            Key={"pk": {"S": "orders#message#any"}, "sk": {"S": "message"}},
             UpdateExpression="SET #ttl = :now",
             ExpressionAttributeNames={"#ttl": "ttl"},
             ExpressionAttributeValues={":now": {"N": "1"}},
@@ -564,9 +564,9 @@ def test_who_runs_replays_writes_no_approval_and_no_plan_that_discards(on_call: 
 
 
 def test_who_sees_no_bodies_reads_of_a_waiting_letter_what_holds_none(on_call: OnCall) -> None:
-    table = on_call.orders.outputs["LettersTableName"]
+    table = on_call.orders.outputs["MessagesTableName"]
     reader = client(on_call, "dynamodb", ("DlqReader",), "figures")
-    key = {"pk": {"S": "orders#letter#any"}, "sk": {"S": "letter"}}
+    key = {"pk": {"S": "orders#message#any"}, "sk": {"S": "message"}}
 
     def read(*names: str) -> Any:
         asked = {
@@ -577,7 +577,7 @@ def test_who_sees_no_bodies_reads_of_a_waiting_letter_what_holds_none(on_call: O
         return reader.batch_get_item(RequestItems={table: request})
 
     assert read("pk", "sk", "stamp", "lane")["Responses"] == {table: []}
-    for names in ((), ("letter",), ("pk", "sk", "stamp", "letter")):
+    for names in ((), ("message",), ("pk", "sk", "stamp", "message")):
         with pytest.raises(reader.exceptions.ClientError, match="AccessDenied"):
             read(*names)
     calls: list[Callable[[], Any]] = [

@@ -91,7 +91,7 @@ def test_it_is_up_in_few_lines_opens_its_page_and_leaves_nothing(
     browser.chmod(0o755)
     folders = ["--folder", str(tmp_path / "sandbox"), "--env-file", str(file)]
     person = {"BROWSER": str(browser), "CI": "", "KEEP": "1"}
-    words = ["up", "--with-letters", "40", "--causes", "3", *folders]
+    words = ["up", "--with-messages", "40", "--causes", "3", *folders]
     with terminal(words, person) as (process, ours):
         said = b""
         while LAST_WORDS not in said or b"/enter?token=" not in said:

@@ -157,7 +157,7 @@ def test_what_comes_out_of_queues_under_a_key_is_kept_under_a_key(templates: Syn
     clinic = templates("customer-keys")["Clinic"]
     parking = clinic.named("AWS::SQS::Queue", "QueueName", "deadletter-results-parking")
     assert parking["KmsMasterKeyId"]
-    letters = clinic.named("AWS::DynamoDB::Table", "TableName", "deadletter-letters")
+    letters = clinic.named("AWS::DynamoDB::Table", "TableName", "deadletter-messages")
     assert letters["SSESpecification"]["KMSMasterKeyId"]
 
 

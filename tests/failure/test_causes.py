@@ -272,7 +272,7 @@ def test_the_row_is_bounded() -> None:
     assert len(traffic.causes.totals) <= BUCKETS
     assert len(traffic.causes.counts) <= MOST_CAUSES
     assert traffic.causes.stretch is not None
-    assert len(traffic.causes.stretch.letters) == MOST_LETTERS
+    assert len(traffic.causes.stretch.messages) == MOST_LETTERS
     assert f"cause {number}" in traffic.causes.counts
 
 
@@ -303,7 +303,7 @@ def test_whatever_is_counted_a_cause_in_the_lead_has_more_than_half(seconds: lis
         causes = causes.counting([each], START + 100).judged(START + 100)
         stretch = causes.stretch
         assert stretch is None or stretch.failures > stretch.others
-        assert stretch is None or len(stretch.letters) <= MOST_LETTERS
+        assert stretch is None or len(stretch.messages) <= MOST_LETTERS
 
 
 @each_row(

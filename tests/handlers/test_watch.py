@@ -70,7 +70,7 @@ def test_trouble_is_logged_and_answered_with_its_reasons(
     monkeypatch.setattr(
         handlers.watch.logger, "warning", lambda message, extra: logged.append((message, extra))
     )
-    why = "AccessDeniedException for dynamodb:Query on deadletter-letters"
+    why = "AccessDeniedException for dynamodb:Query on deadletter-messages"
     row = WatchRow(
         first_at=1.0,
         ran_at=60.0,

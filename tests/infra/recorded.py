@@ -36,7 +36,7 @@ from tests.scenarios.account import Account, Fault, Function
 from tests.scenarios.stage import Stage
 
 PIPELINE = "orders"
-TABLE = "deadletter-letters"
+TABLE = "deadletter-messages"
 
 # Where a letter of this size waits, its body is in the bucket.
 LARGE = "x" * INLINE_BYTES
@@ -450,7 +450,7 @@ def runs_end_early(place: Place) -> None:
 def edit(place: Place, run: ReplayRun) -> None:
     """A person asks the redriver's function for the edit of a letter."""
     item = place.stage.waiting()[0]
-    before = from_json(json.loads(item["letter"]["B"]))
+    before = from_json(json.loads(item["message"]["B"]))
     request = EditRequest(
         run=run.id,
         generation=run.generation,
@@ -465,7 +465,7 @@ def edit(place: Place, run: ReplayRun) -> None:
         at=place.account.clock(),
     )
     place.account.s3.put_object(
-        Bucket=place.stage.resources.letters_bucket,
+        Bucket=place.stage.resources.messages_bucket,
         Key=run_object(PIPELINE, run.id, request.record),
         Body=request.to_bytes(),
     )
@@ -474,7 +474,7 @@ def edit(place: Place, run: ReplayRun) -> None:
 
 def rules_and_endpoints_are_edited(place: Place) -> None:
     keys: dict[str, Any] = {"pipeline": PIPELINE, "rule_id": "new"}
-    place.put("letters", {"pk": Partition.MATCHES.of(PIPELINE), "sk": "new#1", "matched": 1})
+    place.put("messages", {"pk": Partition.MATCHES.of(PIPELINE), "sk": "new#1", "matched": 1})
     rules = [{**keys, "tenantId": "x", "action": action} for action in ("HOLD", "HALT")]
     for rule in rules:
         place.put("rules", rule)

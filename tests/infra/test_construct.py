@@ -208,7 +208,7 @@ def test_queues_of_the_same_app_are_tagged_and_otherwise_left_alone(shop: Shop) 
     [failed] = [queue["Properties"] for key, queue in queues.items() if key.startswith("Failed")]
     tag = {"Key": "deadletter:app", "Value": "deadletter"}
     assert money["Tags"] == [tag]
-    assert failed["Tags"] == [tag, {"Key": "deadletter:holds", "Value": "letters"}]
+    assert failed["Tags"] == [tag, {"Key": "deadletter:holds", "Value": "messages"}]
     assert set(money) == {"KmsMasterKeyId", "RedrivePolicy", "Tags"}
     assert set(failed) == {"KmsMasterKeyId", "Tags"}
 

@@ -223,8 +223,8 @@ def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
     resources = resources_from_environment(told)
     assert resources == replace(
         QUEUES,
-        letters_table="deadletter-letters",
-        letters_bucket="deadletter-letters-111122223333-eu-west-1",
+        messages_table="deadletter-messages",
+        messages_bucket="deadletter-messages-111122223333-eu-west-1",
         circuits_table="deadletter-circuits",
         router_function="deadletter-orders-route",
         redrive_function="deadletter-orders-redrive",
@@ -242,7 +242,7 @@ def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
     resources = resources_from_environment(told)
     assert resources == replace(
         QUEUES,
-        letters_table="deadletter-letters",
+        messages_table="deadletter-messages",
         circuits_table="deadletter-circuits",
         router_function="deadletter-orders-route",
         redrive_function="deadletter-orders-redrive",
@@ -262,10 +262,10 @@ def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
 def test_the_router_is_told_what_it_reads(app: Synthesis) -> None:
     told = app.environment("deadletter-orders-route")
     assert set(told) == {
-        *("APP", "PIPELINE", "LETTERS_TABLE", "RULES_TABLE", "CIRCUITS_TABLE", "TRUSTED_SENDERS")
+        *("APP", "PIPELINE", "MESSAGES_TABLE", "RULES_TABLE", "CIRCUITS_TABLE", "TRUSTED_SENDERS")
     }
     resources = resources_from_environment(told)
-    assert resources.letters_table == "deadletter-letters"
+    assert resources.messages_table == "deadletter-messages"
     assert resources.rules_table == "deadletter-rules"
     assert resources.circuits_table == "deadletter-circuits"
     assert pipeline_from_json(told["PIPELINE"]).name == "orders"
@@ -280,7 +280,7 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
         app="deadletter",
         main_url=QUEUES.main_url,
         parking=QUEUES.parking,
-        letters_table="deadletter-letters",
+        messages_table="deadletter-messages",
         circuits_table="deadletter-circuits",
         endpoints_table="deadletter-endpoints",
         trusted_senders=resources.trusted_senders,
@@ -308,8 +308,8 @@ def test_the_probe_is_told_where_canaries_come_from_and_who_takes_them(app: Synt
         main_arn=QUEUES.main_arn,
         dlq_url=QUEUES.dlq_url,
         dlq_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-dlq",
-        letters_table="deadletter-letters",
-        letters_bucket="deadletter-letters-111122223333-eu-west-1",
+        messages_table="deadletter-messages",
+        messages_bucket="deadletter-messages-111122223333-eu-west-1",
         circuits_table="deadletter-circuits",
         router_function="deadletter-orders-route",
         consumer_function="arn:aws:lambda:eu-west-1:111122223333:function:deadletter-orders-consumer",
@@ -390,8 +390,8 @@ def test_the_function_of_replay_runs_is_told_what_it_works_on(app: Synthesis) ->
     consumer = "arn:aws:lambda:eu-west-1:111122223333:function:deadletter-orders-consumer"
     assert resources == replace(
         QUEUES,
-        letters_table="deadletter-letters",
-        letters_bucket="deadletter-letters-111122223333-eu-west-1",
+        messages_table="deadletter-messages",
+        messages_bucket="deadletter-messages-111122223333-eu-west-1",
         circuits_table="deadletter-circuits",
         router_function="deadletter-orders-route",
         trusted_senders=resources.trusted_senders,
@@ -418,7 +418,7 @@ def test_a_function_of_yours_finds_what_ours_are_told(app: Synthesis, pipeline: 
     assert settings == pipeline_from_json(told["PIPELINE"])
     assert resources.parking == ours.parking
     assert resources.circuit_machine == ours.circuit_machine
-    assert resources.letters_table == "deadletter-letters"
+    assert resources.messages_table == "deadletter-messages"
     assert resources.circuits_table == "deadletter-circuits"
 
 

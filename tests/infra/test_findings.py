@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.infra.templates import Synthesis
 
-FOLDER = "arn:<AWS::Partition>:s3:::deadletter-letters-<AWS::AccountId>-<AWS::Region>/waiting"
+FOLDER = "arn:<AWS::Partition>:s3:::deadletter-messages-<AWS::AccountId>-<AWS::Region>/waiting"
 REPLAYS = FOLDER.replace("/waiting", "/replay")
 ORIGINALS = FOLDER.replace("/waiting", "/originals")
 

@@ -1,6 +1,6 @@
 """Rows are hostile: who may write one row harms no letter but those that the row is about.
 
-Each role that may write the letters table puts hostile rows into every partition that its policy
+Each role that may write the messages table puts hostile rows into every partition that its policy
 names, with every attribute that the policy lets it name. Then each reader of the pipeline `theirs`
 runs in its own role, as IAM would let it, and sees and does what it does without these rows.
 """
@@ -77,7 +77,7 @@ VICTIM = "theirs"
 
 Statements = Sequence[Mapping[str, Any]]
 
-# Role -> the partitions of the letters table that it may write. The mover's role of a pipeline is
+# Role -> the partitions of the messages table that it may write. The mover's role of a pipeline is
 # that of redriver and replay runs: it moves this pipeline's letters, and so it and the probe are
 # hostile to other pipelines only.
 WRITES: dict[str, tuple[str, ...]] = {
@@ -91,7 +91,7 @@ WRITES: dict[str, tuple[str, ...]] = {
     "orders watch": ("orders#lease", "orders#runs", "#lease"),
     "orders circuit": ("orders#lease", "orders#runs", "#lease"),
     "orders route": (),
-    "orders probe": ("orders#journal", "orders#lanes", "orders#letter#*", "orders#group#*"),
+    "orders probe": ("orders#journal", "orders#lanes", "orders#message#*", "orders#group#*"),
     "check-rules": ("*#book", "*#matches"),
     "first-heartbeat": (),
     "starter": (),
@@ -120,7 +120,7 @@ def statements_of(app: Synthesis, role: str) -> Statements:
 
 
 def written_patterns(said: Statements) -> set[str]:
-    """The partitions of the letters table that statements let a role write."""
+    """The partitions of the messages table that statements let a role write."""
     found = set()
     for statement in said:
         actions = statement["Action"]
@@ -221,7 +221,7 @@ class World(Stage):
             "waiting": sorted(
                 (item["copy"]["S"], item["lane"]["S"])
                 for item in self.waiting()
-                if item["pk"]["S"] in {f"{VICTIM}#letter#{copy}" for copy in honest}
+                if item["pk"]["S"] in {f"{VICTIM}#message#{copy}" for copy in honest}
             ),
             "objects": sorted(entry["Key"] for entry in listed),
         }
@@ -327,13 +327,13 @@ def partitions(pattern: str) -> Iterator[str]:
         return
     firsts = ("",)
     if pattern.startswith("*"):
-        firsts = (VICTIM, "orders", f"{VICTIM}#letter#x", f"{VICTIM}#ledger#x", f"{VICTIM}#done#x")
+        firsts = (VICTIM, "orders", f"{VICTIM}#message#x", f"{VICTIM}#ledger#x", f"{VICTIM}#done#x")
     for first in firsts:
         yield (first + pattern.removeprefix("*")).replace("*", "made-up")
 
 
 SORTS = {
-    Partition.LEDGER: "ledger", Partition.CLAIM: "claim", Partition.LETTER: "letter",
+    Partition.LEDGER: "ledger", Partition.CLAIM: "claim", Partition.LETTER: "message",
     Partition.LEASE: "x", Partition.LANES: "x", Partition.GROUP: f"{'1':0>32}#made-up",
 }  # fmt: skip
 
@@ -342,7 +342,7 @@ def sorts(partition: str, number: int) -> Iterator[str]:
     """Sort keys that a row may have: one of its own kind, one of a waiting letter."""
     kind = partition.split("#")[1] if "#" in partition else ""
     yield SORTS.get(kind, "x")  # type: ignore[call-overload]  # a text of the enumeration
-    yield from ("letter", "ledger", f"x{number}")
+    yield from ("message", "ledger", f"x{number}")
 
 
 # The lanes that hostile rows stand in, each in all its shards.
@@ -361,7 +361,7 @@ def hostile(world: World, number: int) -> dict[str, Any]:
         "home": "dlq",
         "because": "words of an enemy",
         "stamp": stamps.attribute(stamp).value,
-        "letter": compact_json(to_json(Letter(victim, '"body of an enemy"'))),
+        "message": compact_json(to_json(Letter(victim, '"body of an enemy"'))),
         "object": body_object(VICTIM, victim),
         "edit": compact_json(to_json(Letter(victim, '"body of an enemy"'))),
         "edit_object": body_object(VICTIM, victim),
@@ -479,10 +479,10 @@ def test_who_sent_a_letter_is_not_for_a_consumer_to_say(
 IGNORED = [
     *(kind.of("other", "x") for kind in Partition),
     *(kind.of(VICTIM, "x") for kind in (Partition.CLAIM, Partition.LEDGER)),
-    Partition.RUN.of(VICTIM, "x", "letter"),
-    f"{VICTIM}#letter",
-    f"{VICTIM}-too#letter#x",
-    f"#{VICTIM}#letter#x",
+    Partition.RUN.of(VICTIM, "x", "message"),
+    f"{VICTIM}#message",
+    f"{VICTIM}-too#message#x",
+    f"#{VICTIM}#message#x",
 ]
 
 

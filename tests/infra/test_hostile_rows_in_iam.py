@@ -20,11 +20,11 @@ from tests.infra.test_hostile_rows import WRITES, attempts, partitions, statemen
 from tests.judge import Judged, listed
 from tests.tables import create_keyed_table, create_tables
 
-TABLE = "deadletter-letters"
+TABLE = "deadletter-messages"
 
 # What a row could say: that it waits and where, whose it is, who sent it; and that it fails.
 FACTS: dict[str, Any] = {
-    "lane": "theirs|due|0", "due": 1, "copy": "a", "stamp": "{}", "letter": b"{}",
+    "lane": "theirs|due|0", "due": 1, "copy": "a", "stamp": "{}", "message": b"{}",
     "object": "waiting/theirs/a", "plans": b"x", "own": "x", "causes": "theirs|0",
     "fingerprint": "enemy",
 }  # fmt: skip
@@ -47,7 +47,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 def in_role(sandbox: Sandbox, app: Synthesis, role: str) -> Any:
-    """A client of DynamoDB in a role with what the policy says of the letters table."""
+    """A client of DynamoDB in a role with what the policy says of the messages table."""
     iam, name = sandbox.client("iam"), role.replace(" ", "-")
     said = [
         statement
@@ -124,7 +124,7 @@ def test_a_hostile_row_is_refused_by_iam_as_by_the_judge_in_memory(
             for way, (method, request) in enumerate(ways(item, name)):
                 verdicts[partition, name, way] = (
                     is_taken(real, TABLE, method, request),
-                    is_taken(judged, "letters", method, request),
+                    is_taken(judged, "messages", method, request),
                 )
     differing = {asked: said for asked, said in verdicts.items() if said[0] != said[1]}
     assert differing == {}

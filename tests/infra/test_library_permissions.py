@@ -124,7 +124,7 @@ class RecordedBox(Letterbox):
         resources = Resources(
             main_url=self.main,
             parking={"default": self.lot},
-            letters_table="letters",
+            messages_table="messages",
             circuits_table="circuits",
             circuit_machine=MACHINE,
             trusted_senders=("AROAREDRIVER",),
@@ -226,7 +226,7 @@ def statements_for(app: Synthesis) -> list[dict[str, Any]]:
 RESOURCES = {
     f"arn:aws:sqs:{ACCOUNT}:theirs-main": f"arn:aws:sqs:{ACCOUNT}:their-main",
     f"arn:aws:sqs:{ACCOUNT}:theirs-parking": "queue theirs-parking",
-    f"{HOME}-letters": "table Letters",
+    f"{HOME}-messages": "table Messages",
     f"{HOME}-circuits": "table Circuits",
     f"arn:aws:ssm:{ACCOUNT}:parameter/deadletter/app": "parameters app",
     f"arn:aws:ssm:{ACCOUNT}:parameter/deadletter/pipelines/theirs": "parameters pipelines/theirs",
@@ -251,7 +251,7 @@ def test_every_call_of_the_library_is_allowed(app: Synthesis, calls: frozenset[C
 
 def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> None:
     allowed = Call(
-        "dynamodb:UpdateItem", f"{HOME}-letters", ("theirs#ledger#x",), ("pk", "sk", "tried")
+        "dynamodb:UpdateItem", f"{HOME}-messages", ("theirs#ledger#x",), ("pk", "sk", "tried")
     )
     statements = statements_for(app)
     assert any(allows(statement, allowed) for statement in statements)
@@ -265,13 +265,13 @@ def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> Non
     product(
         ["theirs#ledger#x", "theirs#done#x", "theirs#line#x"],
         ["dynamodb:PutItem", "dynamodb:UpdateItem"],
-        ["lane", "due", "stamp", "copy", "letter", "object", "plans"],
+        ["lane", "due", "stamp", "copy", "message", "object", "plans"],
     ),
 )
 def test_a_row_of_the_library_has_no_attribute_that_others_believe(
     app: Synthesis, action: str, partition: str, attribute: str
 ) -> None:
-    call = Call(action, f"{HOME}-letters", (partition,), ("pk", "sk", attribute))
+    call = Call(action, f"{HOME}-messages", (partition,), ("pk", "sk", attribute))
     assert not any(allows(statement, call) for statement in statements_for(app))
 
 

@@ -31,7 +31,7 @@ from tests.infra.test_permissions import LETTERS_THEMSELVES, PEOPLE, listed, man
 from tests.tables import create_keyed_table
 
 REGION, ACCOUNT = "eu-west-1", "111122223333"
-TABLE, BUCKET = "deadletter-letters", f"deadletter-letters-{ACCOUNT}-{REGION}"
+TABLE, BUCKET = "deadletter-messages", f"deadletter-messages-{ACCOUNT}-{REGION}"
 QUEUES = ("deadletter-orders-dlq", "deadletter-orders-parking", "deadletter-orders-main")
 
 Statements = Sequence[ParsedStatement]

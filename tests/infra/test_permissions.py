@@ -60,7 +60,7 @@ THEIR_CONSUMER: dict[str, set[str]] = {
     # Receive and delete: for its event source mapping, or for a poller in a container.
     "arn:aws:sqs:eu-west-1:111122223333:their-main": {*TAKE_ONE, "sqs:GetQueueAttributes"},
     "queue theirs-parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-    "table Letters": {
+    "table Messages": {
         *("dynamodb:BatchGetItem", "dynamodb:DeleteItem", "dynamodb:Query"),
         "dynamodb:UpdateItem",
     },
@@ -79,9 +79,9 @@ LIST_RULES = {"table Rules": {"dynamodb:Scan"}}
 RECORDS = {
     **WEIGH,
     "main queues": {"sqs:GetQueueAttributes"},
-    "table Letters": {"dynamodb:Query", "dynamodb:BatchGetItem"},
-    "table Letters/index/causes": {"dynamodb:Query"},
-    "table Letters/index/lanes": {"dynamodb:Query"},
+    "table Messages": {"dynamodb:Query", "dynamodb:BatchGetItem"},
+    "table Messages/index/causes": {"dynamodb:Query"},
+    "table Messages/index/lanes": {"dynamodb:Query"},
 }
 
 SEE_CIRCUITS = {
@@ -97,13 +97,13 @@ HOLD_CIRCUIT = {
 
 # Letters that wait: their stamps, lanes and times, and beside that the letters themselves.
 FIGURES = {
-    "table Letters": {"dynamodb:BatchGetItem"},
-    "table Letters/index/lanes": {"dynamodb:Query"},
+    "table Messages": {"dynamodb:BatchGetItem"},
+    "table Messages/index/lanes": {"dynamodb:Query"},
 }
 # Query: a FIFO group is read as its queue.
 WAITING = {
-    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
-    "bucket letters/waiting/*": {"s3:GetObject"},
+    "table Messages": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+    "bucket messages/waiting/*": {"s3:GetObject"},
 }
 BODIES = {"BodyReader": {**WAITING, **LOOK_INTO}}
 # Their figures, where the letters themselves are looked at.
@@ -111,9 +111,9 @@ PARKED = {**SEE, **FIGURES, **WEIGH}
 # What a run would take: asked of the router, with the ledger, the lanes and the circuits.
 COUNT = {
     **PARKED,
-    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+    "table Messages": {"dynamodb:BatchGetItem", "dynamodb:Query"},
     # A live DLQ is counted from the ledger.
-    "table Letters/index/causes": {"dynamodb:Query"},
+    "table Messages/index/causes": {"dynamodb:Query"},
     "table Circuits": {"dynamodb:BatchGetItem"},
     "table Circuits/index/troubled": {"dynamodb:Query"},
     "routers": {"lambda:InvokeFunction"},
@@ -121,20 +121,20 @@ COUNT = {
 }
 # 15 % of what the main queue usually has deleted.
 PACE = {"*": {"cloudwatch:GetMetricStatistics"}}
-FIND_RUN = {**SEE, "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"}}
+FIND_RUN = {**SEE, "table Messages": {"dynamodb:BatchGetItem", "dynamodb:Query"}}
 # By its manifest, which has no bodies. To list: without it S3 calls a missing object a refusal.
 LETTERS_OF_RUN = {
     **FIND_RUN,
-    "bucket letters/replay/*/*/manifest/*": {"s3:GetObject"},
-    "bucket letters": {"s3:ListBucket"},
+    "bucket messages/replay/*/*/manifest/*": {"s3:GetObject"},
+    "bucket messages": {"s3:ListBucket"},
 }
 START_RUN = {
-    "table Letters": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
+    "table Messages": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
     "replay machines": {"states:StartExecution"},
 }
 STEER_RUN = {
     "DlqReader": FIND_RUN,
-    "RunOperator": {"table Letters": {"dynamodb:UpdateItem"}},
+    "RunOperator": {"table Messages": {"dynamodb:UpdateItem"}},
 }
 # Whether the execution of a run was lost.
 SEE_EXECUTIONS = {"replay machines": {"states:ListExecutions"}}
@@ -143,7 +143,7 @@ SEE_EXECUTIONS = {"replay machines": {"states:ListExecutions"}}
 DECIDE_RUN = {
     "DlqReader": FIND_RUN,
     "RunApprover": {
-        "table Letters": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "table Messages": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "replay machines": {"states:SendTaskSuccess"},
     },
 }
@@ -153,10 +153,10 @@ SEE_STATUS = {
     **SEE,
     **WEIGH,
     "main queues": {"sqs:GetQueueAttributes"},
-    "table Letters": {"dynamodb:Query", "dynamodb:GetItem"},
-    "table Letters/index/lanes": {"dynamodb:Query"},
+    "table Messages": {"dynamodb:Query", "dynamodb:GetItem"},
+    "table Messages/index/lanes": {"dynamodb:Query"},
     # Foreign rows in there.
-    "table Letters/index/causes": {"dynamodb:Query"},
+    "table Messages/index/causes": {"dynamodb:Query"},
     "table Circuits": {"dynamodb:GetItem", "dynamodb:BatchGetItem"},
     "table Circuits/index/troubled": {"dynamodb:Query"},
     **SEE_EXECUTIONS,
@@ -196,13 +196,13 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq show": {
         "DlqReader": {
             **LETTERS_OF_RUN,
-            "bucket letters/replay/*/*/report.json": {"s3:GetObject"},
+            "bucket messages/replay/*/*/report.json": {"s3:GetObject"},
             **SEE_EXECUTIONS,
             **WEIGH,
             "main queues": {"sqs:GetQueueAttributes"},
-            "table Letters/index/lanes": {"dynamodb:Query"},
+            "table Messages/index/lanes": {"dynamodb:Query"},
             # Of a cause.
-            "table Letters/index/causes": {"dynamodb:Query"},
+            "table Messages/index/causes": {"dynamodb:Query"},
             # Of endpoints too, where the ledger does not name them as they are.
             **SEE_CIRCUITS,
             # All of them, where a rule is shown.
@@ -216,7 +216,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         },
         "BodyReader": {
             **BODIES["BodyReader"],
-            "bucket letters/replay/*/*/discarded/*": {"s3:GetObject"},
+            "bucket messages/replay/*/*/discarded/*": {"s3:GetObject"},
         },
     },
     "dlq groups": {
@@ -265,13 +265,13 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {
             **PARKED,
             **LETTERS_OF_RUN,
-            "table Letters/index/causes": {"dynamodb:Query"},
+            "table Messages/index/causes": {"dynamodb:Query"},
             "main queues": {"sqs:GetQueueAttributes"},
         },
         "BodyReader": {
             **WAITING,
             **LOOK_INTO,
-            "bucket letters/replay/*/*/discarded/*": {"s3:GetObject"},
+            "bucket messages/replay/*/*/discarded/*": {"s3:GetObject"},
         },
     },
     # From DLQs and the parked by runs, which it edits and watches; what waits, and an automatic
@@ -282,7 +282,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             **PACE,
             **LETTERS_OF_RUN,
             **SEE_EXECUTIONS,
-            "table Letters/index/lanes": {"dynamodb:Query"},
+            "table Messages/index/lanes": {"dynamodb:Query"},
             "table Rules": {"dynamodb:Scan"},
         },
         **BODIES,
@@ -292,8 +292,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         },
         "RunOperator": {
             **START_RUN,
-            "table Letters": {*START_RUN["table Letters"], "dynamodb:UpdateItem"},
-            "bucket letters/replay/*/*/edits/*": {"s3:PutObject"},
+            "table Messages": {*START_RUN["table Messages"], "dynamodb:UpdateItem"},
+            "bucket messages/replay/*/*/edits/*": {"s3:PutObject"},
             "redrivers": {"lambda:InvokeFunction"},
         },
     },
@@ -307,11 +307,11 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {
             **FIND_RUN,
             **SEE_EXECUTIONS,
-            "table Letters/index/lanes": {"dynamodb:Query"},
-            "bucket letters": {"s3:ListBucket"},
+            "table Messages/index/lanes": {"dynamodb:Query"},
+            "bucket messages": {"s3:ListBucket"},
             "routers": {"lambda:InvokeFunction"},
         },
-        "BodyReader": {"bucket letters/replay/*/*/discarded/*": {"s3:GetObject"}},
+        "BodyReader": {"bucket messages/replay/*/*/discarded/*": {"s3:GetObject"}},
         "DiscardOperator": START_RUN,
     },
     # It says how long copies hold what a run erases.
@@ -319,18 +319,18 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {
             **SEE,
             **SEE_EXECUTIONS,
-            "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
-            "table Letters/index/lanes": {"dynamodb:Query"},
+            "table Messages": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+            "table Messages/index/lanes": {"dynamodb:Query"},
         },
         **BODIES,
         "DiscardOperator": {
             **START_RUN,
-            "table Letters": {*START_RUN["table Letters"], "dynamodb:DescribeContinuousBackups"},
-            "bucket letters": {"s3:GetBucketVersioning"},
+            "table Messages": {*START_RUN["table Messages"], "dynamodb:DescribeContinuousBackups"},
+            "bucket messages": {"s3:GetBucketVersioning"},
         },
     },
     # Bodies: of a live DLQ with --look, of other sources always.
-    "dlq run list": {"DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}, **SEE_EXECUTIONS}},
+    "dlq run list": {"DlqReader": {**SEE, "table Messages": {"dynamodb:Query"}, **SEE_EXECUTIONS}},
     "dlq run hold": STEER_RUN,
     # A held plan is refused if its consumer was changed since, or a circuit is open.
     "dlq run resume": {
@@ -364,7 +364,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "EndpointEditor": {"table Endpoints": {"dynamodb:UpdateItem"}},
     },
     "dlq rules list": {
-        "DlqReader": {**SEE, **LIST_RULES, "table Letters": {"dynamodb:Query"}},
+        "DlqReader": {**SEE, **LIST_RULES, "table Messages": {"dynamodb:Query"}},
     },
     # With --look it is tried on messages of the DLQs, on the parked, and on those that wait.
     "dlq rules test": {
@@ -454,10 +454,10 @@ REACHED = {
 OWN_CHANGES = ["#by#${aws:userid}"]
 
 # Managed policies -> table -> the partitions that they keep to.
-LETTERS_THEMSELVES = ["*#letter#*", "*#group#*"]
+LETTERS_THEMSELVES = ["*#message#*", "*#group#*"]
 PEOPLE: dict[str, dict[str, list[str]]] = {
     "DlqReader": {
-        "table Letters": [
+        "table Messages": [
             *(
                 "*#ledger#*",
                 "*#line#*",
@@ -475,19 +475,19 @@ PEOPLE: dict[str, dict[str, list[str]]] = {
             "*#done#*",
         ],
     },
-    "BodyReader": {"table Letters": LETTERS_THEMSELVES},
+    "BodyReader": {"table Messages": LETTERS_THEMSELVES},
     "RuleEditor": {"table Audit": OWN_CHANGES},
     "CircuitOperator": {"table Audit": OWN_CHANGES},
     "EndpointEditor": {"table Audit": OWN_CHANGES},
     # Runs and their plans.
-    "RunOperator": {"table Audit": OWN_CHANGES, "table Letters": ["*#runs", "*#run#*#plan"]},
+    "RunOperator": {"table Audit": OWN_CHANGES, "table Messages": ["*#runs", "*#run#*#plan"]},
     "RunApprover": {
         "table Audit": OWN_CHANGES,
-        "table Letters": ["*#run#*#approval"],
+        "table Messages": ["*#run#*#approval"],
     },
     "DiscardOperator": {
         "table Audit": OWN_CHANGES,
-        "table Letters": ["*#runs", "*#run#*#discard"],
+        "table Messages": ["*#runs", "*#run#*#discard"],
     },
 }
 
@@ -524,13 +524,13 @@ NOUNS = (
     (r"arn:aws:sqs:eu-west-1:111122223333:deadletter-([\w.-]+)", r"queue \1"),
     (r"arn:aws:lambda:eu-west-1:111122223333:function:deadletter-([\w-]+)", r"function \1"),
     (r"arn:aws:secretsmanager:eu-west-1:111122223333:secret:deadletter/(.*)", r"secrets \1"),
-    (r"arn:aws:s3:::deadletter-letters-111122223333-eu-west-1/(.*)", r"bucket letters/\1"),
+    (r"arn:aws:s3:::deadletter-messages-111122223333-eu-west-1/(.*)", r"bucket messages/\1"),
     *(
         (
             rf"arn:aws:dynamodb:eu-west-1:111122223333:table/deadletter-{name.lower()}(.*)",
             rf"table {name}\1",
         )
-        for name in ("Letters", "Rules", "Audit", "Circuits", "Endpoints")
+        for name in ("Messages", "Rules", "Audit", "Circuits", "Endpoints")
     ),
     (r"<Storage(Rules|Endpoints)[0-9A-F]{8}\.StreamArn>", r"stream of \1"),
     (r"arn:aws:cloudwatch:eu-west-1:111122223333:alarm:deadletter-\*", "alarms"),
@@ -558,7 +558,7 @@ NOUNS = (
         r"arn:aws:states:eu-west-1:111122223333:execution:deadletter-\*-replay:\*",
         "children of every replay machine",
     ),
-    (r"arn:aws:s3:::deadletter-letters-111122223333-eu-west-1", "bucket letters"),
+    (r"arn:aws:s3:::deadletter-messages-111122223333-eu-west-1", "bucket messages"),
     (
         r"arn:aws:lambda:eu-west-1:111122223333:event-source-mapping:"
         r"<PipelineDispatcherMapping[0-9A-F]{8}>",
@@ -724,7 +724,7 @@ def test_a_consumer_of_yours_may_do_what_the_library_does_and_nothing_else(app: 
     said = managed(app)["theirs-consumer"]
     assert granted(said) == THEIR_CONSUMER
     assert confined(said) == {
-        "table Letters": ["theirs#ledger#*", "theirs#done#*", "theirs#line#*"],
+        "table Messages": ["theirs#ledger#*", "theirs#done#*", "theirs#line#*"],
         "table Circuits": ["theirs"],
     }
     assert "TheirsConsumerPolicyArn" in app["Deadletter-Theirs"].outputs
@@ -744,7 +744,7 @@ def test_of_waiting_letters_people_name_the_attributes_that_hold_no_letter(
     app: Synthesis, policy: str
 ) -> None:
     for statement in managed(app)[policy]:
-        keys = confined([statement]).get("table Letters", [])
+        keys = confined([statement]).get("table Messages", [])
         if not set(keys) & set(LETTERS_THEMSELVES):
             continue
         condition = statement["Condition"]
@@ -753,7 +753,7 @@ def test_of_waiting_letters_people_name_the_attributes_that_hold_no_letter(
             continue
         named = condition["ForAllValues:StringEquals"]["dynamodb:Attributes"]
         assert set(named) == NAMED[policy]
-        assert "letter" not in named
+        assert "message" not in named
         if policy == "DlqReader":
             # Who names none would be shown all.
             assert listed(statement["Action"]) == ["dynamodb:BatchGetItem"]
@@ -788,7 +788,7 @@ def test_what_one_policy_is_for_no_other_one_allows() -> None:
         writers = {
             policy
             for policy in PEOPLE.keys() - LOOKS
-            for pattern in PEOPLE[policy].get("table Letters", ())
+            for pattern in PEOPLE[policy].get("table Messages", ())
             if fnmatchcase(partition, pattern)
         }
         assert writers == {allowed}
@@ -976,8 +976,8 @@ def functions_statements(stack: Stack, name: str) -> dict[str, dict[str, Any]]:
 
 def test_the_router_reads_lines_and_claims_where_messages_have_an_order(app: Synthesis) -> None:
     said = list(functions_statements(app["Deadletter-Theirs"], "deadletter-theirs-route").values())
-    assert "dynamodb:Query" in granted(said)["table Letters"]
-    assert {"theirs#line#*", "theirs#done#*"} <= set(confined(said)["table Letters"])
+    assert "dynamodb:Query" in granted(said)["table Messages"]
+    assert {"theirs#line#*", "theirs#done#*"} <= set(confined(said)["table Messages"])
 
 
 def test_of_a_function_of_yours_the_one_mapping_is_named_that_the_settings_name(
@@ -1027,12 +1027,12 @@ def test_where_no_function_consumes_and_the_ledger_is_written_the_probe_sends_a_
     assert set(said["Dlq"]["Action"]) == TAKE_ONE
     assert filled(said["Main"]["Resource"]) == f"{queue}-main"
     assert set(said["Main"]["Action"]) == {"sqs:SendMessage", "sqs:GetQueueAttributes"}
-    letters = GRANTED["probe"]["table Letters"] | {"dynamodb:UpdateItem"}
-    kinds = ("Letters", "Journal", "ListOfLanes", "MovedLetters")
+    letters = GRANTED["probe"]["table Messages"] | {"dynamodb:UpdateItem"}
+    kinds = ("Messages", "Journal", "ListOfLanes", "MovedMessages")
     assert {action for kind in kinds for action in listed(said[kind]["Action"])} == letters
     # Of the ledger it reads, and nothing more.
     assert said["Ledger"]["Action"] == "dynamodb:BatchGetItem"
-    where = [statement["Condition"] for statement in (said["Ledger"], said["Letters"])]
+    where = [statement["Condition"] for statement in (said["Ledger"], said["Messages"])]
     assert ["hasty#ledger#*" in json.dumps(item) for item in where] == [True, False]
     function = "arn:aws:lambda:eu-west-1:111122223333:function:mail-hasty-route"
     assert filled(said["Functions"]["Resource"]) == function

@@ -36,7 +36,7 @@ UNSEEN: Mapping[Permission, str] = {
     ("consumer", "queue main", "sqs:DeleteMessage"): _MAPPING,
     ("consumer", "queue parking_quarantine", "sqs:SendMessage"): _LOT,
     ("consumer", "queue parking_quarantine", "sqs:GetQueueAttributes"): _LOT,
-    ("probe", "table Letters", "orders#group#*"): "where letters of FIFO pipelines wait",
+    ("probe", "table Messages", "orders#group#*"): "where letters of FIFO pipelines wait",
     ("check-rules", "parameters pipelines/*", "ssm:GetParametersByPath"): "IAM may ask for either",
     ("check-rules", "queue of failures", "sqs:SendMessage"): _MAPPING,
     ("check-rules", "*", "dynamodb:ListStreams"): _MAPPING,

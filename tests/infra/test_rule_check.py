@@ -68,7 +68,7 @@ def test_the_history_ends_after_its_days(shared: Stack, app: Synthesis) -> None:
 def test_the_checker_is_told_where_rules_history_and_terms_are(app: Synthesis) -> None:
     told = app.environment("deadletter-check-rules")
     assert set(told) == {
-        *("APP", "RULES_TABLE", "LETTERS_TABLE", "AUDIT_TABLE", "AUDIT_DAYS", "REGISTRATIONS")
+        *("APP", "RULES_TABLE", "MESSAGES_TABLE", "AUDIT_TABLE", "AUDIT_DAYS", "REGISTRATIONS")
     }
     resources = resources_from_environment(told)
     assert resources.rules_table == "deadletter-rules"

@@ -51,7 +51,7 @@ def test_what_you_bring_is_reached_by_the_tag_with_the_name_of_the_app(app: Synt
         "DepthsOfYoursByTag": {"StringEquals": tag},
         # Of the queues with the tag, only those that hold letters.
         "LooksIntoYoursByTag": {
-            "StringEquals": {**tag, "aws:ResourceTag/deadletter:holds": "letters"}
+            "StringEquals": {**tag, "aws:ResourceTag/deadletter:holds": "messages"}
         },
     }
 

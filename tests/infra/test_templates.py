@@ -63,7 +63,7 @@ def test_the_outputs_name_queues_and_tables(app: Synthesis) -> None:
         "TheirsParkingLotUrl": f"{URL}deadletter-theirs-parking",
     }
     tables = app["Deadletter-Shared"].outputs
-    for name in ("Letters", "Rules", "Circuits"):
+    for name in ("Messages", "Rules", "Circuits"):
         assert tables[f"{name}TableName"] == f"deadletter-{name.lower()}"
 
 
@@ -80,7 +80,7 @@ def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None
         for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
     }
     assert {name: keys(table) for name, table in tables.items()} == {
-        "Letters": ("pk", "sk"),
+        "Messages": ("pk", "sk"),
         "Rules": ("pipeline", "rule_id"),
         "Audit": ("pk", "sk"),
         "Circuits": ("pipeline", "circuit_key"),
@@ -94,8 +94,8 @@ def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None
     only_keys = {"ProjectionType": "KEYS_ONLY"}
     of_causes = {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(CAUSES.projected)}
     assert indexes == {
-        ("Letters", "lanes"): (("lane", "due"), only_keys),
-        ("Letters", "causes"): (("causes", "fingerprint"), of_causes),
+        ("Messages", "lanes"): (("lane", "due"), only_keys),
+        ("Messages", "causes"): (("causes", "fingerprint"), of_causes),
         ("Audit", "changes"): (("pipeline", "happened"), {"ProjectionType": "ALL"}),
         ("Circuits", "troubled"): (("troubled",), only_keys),
     }
@@ -105,8 +105,8 @@ def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None
         for each in table["AttributeDefinitions"]
         if each["AttributeType"] == "N"
     }
-    assert numbers == {("Letters", "due"), ("Audit", "happened")}
-    for name in ("Letters", "Circuits"):
+    assert numbers == {("Messages", "due"), ("Audit", "happened")}
+    for name in ("Messages", "Circuits"):
         expected = {"AttributeName": "ttl", "Enabled": True}
         assert tables[name]["TimeToLiveSpecification"] == expected
 
@@ -292,8 +292,8 @@ def test_all_functions_share_one_asset(app: Synthesis) -> None:
 def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> None:
     shared = parameter(app, "/deadletter/app")
     assert set(shared) == {
-        *("letters_table", "rules_table", "audit_table", "circuits_table", "endpoints_table"),
-        *("letters_bucket", "alarm_topic", "audit_days"),
+        *("messages_table", "rules_table", "audit_table", "circuits_table", "endpoints_table"),
+        *("messages_bucket", "alarm_topic", "audit_days"),
     }
     assert shared["alarm_topic"] == "arn:aws:sns:eu-west-1:111122223333:deadletter-alarms"
     assert parameter(app, "/deadletter/pipelines/orders") == {

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.nightly]
 
 REPAIR = "Repair a failed first deployment"
 SHARED = "Deadletter-Shared"
-TABLES = {f"deadletter-{name}" for name in ("letters", "rules", "audit", "circuits", "endpoints")}
+TABLES = {f"deadletter-{name}" for name in ("messages", "rules", "audit", "circuits", "endpoints")}
 
 # A name that the app needs and that is taken: CloudFormation comes to it after the other tables.
 TAKEN = "deadletter-rules"
@@ -43,7 +43,7 @@ def team(tmp_path: Path) -> Iterator[PlatformTeam]:
         assert failed.status != 0
         assert stack(team)["StackStatus"] == "ROLLBACK_COMPLETE", failed.output
         tables.delete_table(TableName=TAKEN)
-        tables.put_item(TableName="deadletter-letters", Item=ROW)
+        tables.put_item(TableName="deadletter-messages", Item=ROW)
         yield team
 
 
@@ -73,7 +73,7 @@ def is_whole(team: PlatformTeam) -> None:
     assert owned == TABLES
     tables = team.sandbox.client("dynamodb")
     key = {name: ROW[name] for name in ("pk", "sk")}
-    assert tables.get_item(TableName="deadletter-letters", Key=key)["Item"] == ROW
+    assert tables.get_item(TableName="deadletter-messages", Key=key)["Item"] == ROW
     for table in TABLES:
         assert tables.describe_table(TableName=table)["Table"]["DeletionProtectionEnabled"]
     register(team)

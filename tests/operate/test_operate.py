@@ -26,7 +26,7 @@ KEPT = {PARKED: 1, WAITING: 1}
 
 HOLD = "hold-cedar"
 
-LETTERS = "deadletter-letters"
+LETTERS = "deadletter-messages"
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def lose_the_waiting_letter(team: PlatformTeam, _: str) -> None:
     """A person deletes the row of the letter by hand."""
     dynamodb = team.sandbox.client("dynamodb")
     rows = dynamodb.scan(TableName=LETTERS)["Items"]
-    lost = [row for row in rows if row["pk"]["S"].startswith("orders#letter#")]
+    lost = [row for row in rows if row["pk"]["S"].startswith("orders#message#")]
     assert len(lost) == 1
     for row in lost:
         dynamodb.delete_item(TableName=LETTERS, Key={"pk": row["pk"], "sk": row["sk"]})
@@ -148,7 +148,7 @@ def legacy_is_as_it_was(team: PlatformTeam, _: str) -> None:
 
 def only_data_is_left(team: PlatformTeam, _: str) -> None:
     assert team.stacks() == {"CDKToolkit"}
-    tables = {f"deadletter-{name}" for name in ("letters", "rules", "audit", "circuits")}
+    tables = {f"deadletter-{name}" for name in ("messages", "rules", "audit", "circuits")}
     queues = {f"deadletter-orders-{name}" for name in ("main", "dlq", "parking")}
     assert tables | queues <= team.left()
 

@@ -22,7 +22,7 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 
 BUCKET_NAME = {
-    "Fn::Join": ["", ["app-letters-", {"Ref": "AWS::AccountId"}, "-", {"Ref": "AWS::Region"}]]
+    "Fn::Join": ["", ["app-messages-", {"Ref": "AWS::AccountId"}, "-", {"Ref": "AWS::Region"}]]
 }
 
 
@@ -32,7 +32,7 @@ def resource(kind: str, policy: str, **properties: Any) -> dict[str, Any]:
 
 TEMPLATE = {
     "Resources": {
-        "Letters": resource("AWS::DynamoDB::Table", "Retain", TableName="app-letters"),
+        "Letters": resource("AWS::DynamoDB::Table", "Retain", TableName="app-messages"),
         "Gone": resource("AWS::DynamoDB::Table", "Retain", TableName="app-gone"),
         "Main": resource("AWS::SQS::Queue", "RetainExceptOnCreate", QueueName="app-main"),
         "Absent": resource("AWS::SQS::Queue", "RetainExceptOnCreate", QueueName="app-absent"),
@@ -62,10 +62,10 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     with mock_aws():
         session = boto3.Session("key", "secret", region_name=REGION)
-        session.client("dynamodb").create_table(TableName="app-letters", **KEY)
+        session.client("dynamodb").create_table(TableName="app-messages", **KEY)
         session.client("sqs").create_queue(QueueName="app-main")
         session.client("sqs").create_queue(QueueName="app-deleted")
-        session.client("s3").create_bucket(Bucket=f"app-letters-{ACCOUNT}-{REGION}")
+        session.client("s3").create_bucket(Bucket=f"app-messages-{ACCOUNT}-{REGION}")
         yield session
 
 
@@ -73,9 +73,9 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
 def test_what_is_there_is_named_as_cloudformation_knows_it(session: boto3.Session) -> None:
     [url] = session.client("sqs").list_queues(QueueNamePrefix="app-main")["QueueUrls"]
     assert retained.mapping(TEMPLATE, session) == {
-        "Letters": {"TableName": "app-letters"},
+        "Letters": {"TableName": "app-messages"},
         "Main": {"QueueUrl": url},
-        "Bodies": {"BucketName": f"app-letters-{ACCOUNT}-{REGION}"},
+        "Bodies": {"BucketName": f"app-messages-{ACCOUNT}-{REGION}"},
     }
 
 
@@ -141,9 +141,9 @@ class Stacks:
 
 
 APP = {
-    "Letters": {"TableName": "app-letters"},
+    "Letters": {"TableName": "app-messages"},
     "Main": {"QueueUrl": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/app-main"},
-    "Bodies": {"BucketName": f"app-letters-{ACCOUNT}-{REGION}"},
+    "Bodies": {"BucketName": f"app-messages-{ACCOUNT}-{REGION}"},
 }
 
 
@@ -212,19 +212,19 @@ def test_rows_that_are_missing_are_put_back_and_no_other_is_changed(
     def row(pk: str, what: str) -> dict[str, Any]:
         return {"pk": {"S": pk}, "sk": {"S": "1"}, "what": {"S": what}}
 
-    for pk in ("orders#letter#a", "orders#letter#b", "orders#row#c"):
+    for pk in ("orders#message#a", "orders#message#b", "orders#row#c"):
         client.put_item(TableName="restored", Item=row(pk, "then"))
-    client.put_item(TableName="app-letters", Item=row("orders#letter#b", "now"))
-    words = ["restored", "app-letters", "--with", "#letter#"]
+    client.put_item(TableName="app-messages", Item=row("orders#message#b", "now"))
+    words = ["restored", "app-messages", "--with", "#message#"]
     assert rows_back.main(words) == 0
     assert "1 row missing" in capsys.readouterr().out
-    assert len(client.scan(TableName="app-letters")["Items"]) == 1
+    assert len(client.scan(TableName="app-messages")["Items"]) == 1
     assert rows_back.main([*words, "--write"]) == 0
-    assert "orders#letter#a 1\n1 row put back" in capsys.readouterr().out
-    rows = client.scan(TableName="app-letters")["Items"]
+    assert "orders#message#a 1\n1 row put back" in capsys.readouterr().out
+    rows = client.scan(TableName="app-messages")["Items"]
     assert {item["pk"]["S"]: item["what"]["S"] for item in rows} == {
-        "orders#letter#a": "then",
-        "orders#letter#b": "now",
+        "orders#message#a": "then",
+        "orders#message#b": "now",
     }
 
 
@@ -232,7 +232,7 @@ def test_rows_that_are_missing_are_put_back_and_no_other_is_changed(
 def test_a_row_that_was_written_meanwhile_stays(session: boto3.Session) -> None:
     client = session.client("dynamodb")
     row = {"pk": {"S": "a"}, "sk": {"S": "1"}, "what": {"S": "then"}}
-    client.put_item(TableName="app-letters", Item={**row, "what": {"S": "now"}})
+    client.put_item(TableName="app-messages", Item={**row, "what": {"S": "now"}})
     key = {"pk": {"S": "a"}, "sk": {"S": "1"}}
-    assert not rows_back.put_back(client, "app-letters", key, row)
-    assert client.get_item(TableName="app-letters", Key=key)["Item"]["what"] == {"S": "now"}
+    assert not rows_back.put_back(client, "app-messages", key, row)
+    assert client.get_item(TableName="app-messages", Key=key)["Item"]["what"] == {"S": "now"}

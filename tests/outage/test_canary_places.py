@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.contract import END_OF_TIME
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
@@ -33,7 +34,6 @@ from deadletter.redrive.journal import (
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
-    END_OF_TIME,
     SHARDS,
     Lane,
     RoomContents,

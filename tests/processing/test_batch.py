@@ -22,7 +22,6 @@ from deadletter.contract import Mode
 from deadletter.failure.blame import teams_word
 from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Evidence, Fate
-from deadletter.failure.ledger import Recovery
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.envelope import Envelope
@@ -925,16 +924,6 @@ def test_a_letter_whose_stamp_is_unknown_stays_processed() -> None:
     site = Site()
     site.log.raises = UNAVAILABLE["ledger"]()
     assert fates(site.process(record(full()))) == ["PROCESSED"]
-
-
-def test_a_recovery_says_whether_the_dependency_took_part_in_it() -> None:
-    """A canary that needed no work is no evidence."""
-    site = Site(raises={"m2": Skip()})
-    dead = [redriven(letter(message_id=name), origin=name) for name in ("m1", "m2")]
-    site.process(*map(record, dead))
-    site.process(record(dead[0], receive=2))
-    assert [origin for origin, _, _ in site.log.recoveries] == ["m1", "m2", "m1"]
-    assert site.log.ways == [Recovery.PROCESSED, Recovery.SKIPPED, Recovery.DUPLICATE]
 
 
 def test_an_unavailable_ledger_costs_no_message() -> None:

@@ -77,7 +77,7 @@ def test_it_ends_a_second_before_the_deadline_and_repeats_nothing(
         Resources(
             main_url=box.main,
             parking={"default": box.lot},
-            letters_table="letters",
+            messages_table="messages",
             circuits_table="circuits",
             trusted_senders=("AROA",),
         ),

@@ -12,7 +12,7 @@ from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.lane_claim import ClaimedLetters, LaneClaim, lane_slot, numbered
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 SLOT = lane_slot("run:r", 3)
 SECONDS = 15.0
@@ -27,7 +27,7 @@ class Shard:
 
     def __post_init__(self) -> None:
         dynamodb: Any = MemoryDynamoDB(self.clock)
-        create_letters_table(dynamodb)
+        create_messages_table(dynamodb)
         self.journal = DynamoDBJournal(dynamodb, LETTERS, "orders", ROWS_KEPT)
 
     def claim(self, owner: str = "ann", seconds: float = SECONDS) -> LaneClaim:

@@ -201,7 +201,7 @@ def test_a_run_that_ends_right_after_its_mark_leaves_no_letter_without_its_facts
         scene.run(Calls(kill))
     scene.drain()
     assert scene.extra_copies() == 0
-    rows = [item for item in scene.stage.dynamodb.items("letters") if "stamp" in item]
+    rows = [item for item in scene.stage.dynamodb.items("messages") if "stamp" in item]
     assert len(rows) == 5
 
 
@@ -616,7 +616,7 @@ def test_facts_that_cannot_be_written_together_are_written_one_by_one() -> None:
     report = scene.run(Calls(cancel))
     assert report.counts["RedriveUnmarked"] == 5
     assert "RedriveUnrecorded" not in report.counts
-    rows = [item for item in scene.stage.dynamodb.items("letters") if "stamp" in item]
+    rows = [item for item in scene.stage.dynamodb.items("messages") if "stamp" in item]
     assert len(rows) == 5
 
 

@@ -35,7 +35,7 @@ def stage() -> Stage:
 def observed(stage: Stage) -> dict[str, Observed]:
     resources = stage.resources
     client: Any = stage.clients.dynamodb
-    store = DynamoDBObserved(client, resources.letters_table, stage.pipeline.name, stage.clock)
+    store = DynamoDBObserved(client, resources.messages_table, stage.pipeline.name, stage.clock)
     return dict(store.read())
 
 
@@ -46,9 +46,9 @@ def test_an_observing_run_keeps_what_it_would_have_done(stage: Stage) -> None:
     stage.run()
     [(source, seen)] = observed(stage).items()
     assert (source, seen.since) == ("dlq", pytest.approx(began, abs=60))
-    assert seen.letters[good].where == WouldGo("REDRIVE", "main queue")
-    assert seen.letters[bad].where == WouldGo("PARK", "MALFORMED")
-    assert "cannot be read" in seen.letters[bad].because
+    assert seen.messages[good].where == WouldGo("REDRIVE", "main queue")
+    assert seen.messages[bad].where == WouldGo("PARK", "MALFORMED")
+    assert "cannot be read" in seen.messages[bad].because
 
 
 def test_a_second_look_counts_no_letter_again(stage: Stage) -> None:
@@ -87,7 +87,7 @@ def test_a_store_that_gives_no_answer_costs_no_letter_and_is_noted(stage: Stage)
 
 def test_the_first_decision_on_a_letter_counts() -> None:
     seen = Observed(1.0).with_judged([("a", BACK)], 2.0).with_judged([("a", GIVEN_UP)], 3.0)
-    assert [(letter.where.action, letter.at) for letter in seen.letters.values()] == [
+    assert [(letter.where.action, letter.at) for letter in seen.messages.values()] == [
         ("REDRIVE", 2.0)
     ]
 
@@ -95,7 +95,7 @@ def test_the_first_decision_on_a_letter_counts() -> None:
 def test_letters_that_do_not_fit_in_are_counted() -> None:
     many = [(str(number), BACK) for number in range(MOST_OBSERVED + 3)]
     seen = Observed(1.0).with_judged(many, 2.0)
-    assert (len(seen.letters), seen.more) == (MOST_OBSERVED, 3)
+    assert (len(seen.messages), seen.more) == (MOST_OBSERVED, 3)
     # 36 characters an id, and an item holds 400 KB.
     assert len(to_text(seen)) < 150_000
 
@@ -118,7 +118,7 @@ def test_what_was_observed_survives_its_text() -> None:
     assert from_text(to_text(seen), 1.0) == seen
 
 
-DANGLING = json.dumps({"places": [], "letters": {"a": [0, 1]}, "more": 0})
+DANGLING = json.dumps({"places": [], "messages": {"a": [0, 1]}, "more": 0})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", DANGLING])

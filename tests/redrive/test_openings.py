@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.wiring.moving import redriver_for
-from deadletter.contract import PARKED_LANE, dedicated_lane, parking_source, run_lane
+from deadletter.contract import END_OF_TIME, PARKED_LANE, dedicated_lane, parking_source, run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.openings import LOOK_AGAIN, QUIET_LANE, SETTLED, Openings, open_shards
@@ -18,7 +18,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.round_robin import NO_TURN, LastTurn
 from deadletter.redrive.waiting_room import (
-    END_OF_TIME,
     FOREVER,
     Lane,
     LaneLook,

@@ -112,7 +112,7 @@ def test_bodies_are_looked_through_in_one_minute_of_the_day_after_runs_that_move
 
 def test_a_bucket_that_gives_no_answer_costs_nothing_but_the_day() -> None:
     stage = Stage()
-    stage.resources = replace(stage.resources, letters_bucket="none")
+    stage.resources = replace(stage.resources, messages_bucket="none")
     assert sweep(stage) == 0
 
 

@@ -14,7 +14,7 @@ from tests.each_row import each_row
 
 T = TypeVar("T")
 
-PLACE = json.dumps(["orders#letter#a", "letter"])
+PLACE = json.dumps(["orders#message#a", "message"])
 GROUP = json.dumps(["orders#group#dlq#0f", "0001#a", "waiting/orders/a"])
 
 
@@ -66,11 +66,11 @@ def test_what_a_table_does_not_answer_is_said_and_the_others_are_due() -> None:
         # No letter of this pipeline.
         *(
             [[json.dumps([key, "x"]), "due"]]
-            for key in ("theirs#letter#a", "orders#ledger#a", "orders#runs")
+            for key in ("theirs#message#a", "orders#ledger#a", "orders#runs")
         ),
         *(
             [[place, "due"]]
-            for place in ("", "[", "{}", '["orders#letter#a"]', "[1, 2]", "[" * 9_000)
+            for place in ("", "[", "{}", '["orders#message#a"]', "[1, 2]", "[" * 9_000)
         ),
         # No recall opens these.
         *([[PLACE, lane]] for lane in ("parked", "run:4f0c", "dedicated:slow")),

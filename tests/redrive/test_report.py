@@ -128,7 +128,7 @@ def test_a_failure_dominates_a_run_if_more_than_half_of_its_letters_had_it(
         tally.count_failures(kinds, of=letters)
     report = tally.report("orders", "dlq", "done")
     assert report.dominant == dominant
-    assert report.counts.get("DominantFailure", 0) == (dominant.letters if dominant else 0)
+    assert report.counts.get("DominantFailure", 0) == (dominant.messages if dominant else 0)
     in_json = json.loads(json.dumps(report.to_json())).get("dominant_failure")
     assert in_json == (dominant and asdict(dominant))
 

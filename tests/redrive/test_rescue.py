@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import PARKED_LANE, Mode, Reason, dedicated_lane, lane_partition
+from deadletter.contract import (
+    END_OF_TIME,
+    PARKED_LANE,
+    Mode,
+    Reason,
+    dedicated_lane,
+    lane_partition,
+)
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_json
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import RescueVerdicts, rescue_of
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.routing.decision import DUE, Hold
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from tests.samples import NOW, REDRIVER, letter, received

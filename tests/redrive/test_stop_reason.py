@@ -45,10 +45,10 @@ def test_an_error_that_ends_a_run_has_a_reason_and_counts_once(
 
 def test_the_trouble_of_a_run_is_what_the_first_adapter_said() -> None:
     tally = Tally()
-    stop_reason(JournalUnavailable("AccessDeniedException for dynamodb:Query on letters"), tally)
+    stop_reason(JournalUnavailable("AccessDeniedException for dynamodb:Query on messages"), tally)
     stop_reason(RoomUnavailable("later"), tally)
     report = tally.report("orders", "dlq", "why")
-    assert report.trouble == "AccessDeniedException for dynamodb:Query on letters"
+    assert report.trouble == "AccessDeniedException for dynamodb:Query on messages"
     assert report.to_json()["trouble"] == report.trouble
     assert report.to_json()["ended_well"] is False
 

@@ -87,7 +87,7 @@ def test_no_two_threads_use_one_worker_and_every_letter_is_taken() -> None:
 def test_a_room_without_an_answer_ends_its_lanes_and_not_the_queue() -> None:
     log: list[str] = []
     run, tally = limits(), Tally()
-    down = RoomUnavailable("ThrottlingException for dynamodb:Query on letters")
+    down = RoomUnavailable("ThrottlingException for dynamodb:Query on messages")
     workers = {
         QUEUE: [Pile("queue", 30, log)],
         DUE: [Pile("due", 30, log, error=down)],

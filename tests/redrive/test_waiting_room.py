@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from deadletter.contract import PARKED_LANE, dedicated_lane, run_lane
+from deadletter.contract import END_OF_TIME, PARKED_LANE, dedicated_lane, run_lane
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
-from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, is_shut, never, shard_of
+from deadletter.redrive.waiting_room import FOREVER, is_shut, never, shard_of
 from deadletter.routing.decision import DUE, Hold, Redrive
 from tests.samples import letter, received
 

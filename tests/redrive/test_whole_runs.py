@@ -500,7 +500,7 @@ def test_a_dry_run_that_a_person_asked_for_names_each_letter_and_its_decision(
     judged = report.to_json()["messages"]
     assert len({letter["message_id"] for letter in judged}) == 2
     assert all(letter["action"] and letter["because"] for letter in judged)
-    assert "letters" not in run(stage, dry_run=True).to_json()
+    assert "messages" not in run(stage, dry_run=True).to_json()
 
 
 def test_a_dry_run_is_no_run_of_the_schedule_and_an_observing_one_is(stage: Stage) -> None:

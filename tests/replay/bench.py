@@ -85,7 +85,7 @@ class ReplayBench:
                 allowance=self.allowance,
                 rate=self.rate,
                 burst=self.burst,
-                letters=len(self.keys),
+                messages=len(self.keys),
                 step_began=self.clock(),
             )
         )

@@ -151,5 +151,5 @@ def test_an_announcement_says_what_is_known_of_the_run() -> None:
         "command": "dlq show r",
     }
     assert run_detail(run) == detail
-    known = replace(run, told="HELD", letters=0)
+    known = replace(run, told="HELD", messages=0)
     assert run_detail(known) == {**detail, "before": "HELD", "messages": 0}

@@ -15,7 +15,7 @@ from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import BadRunRow, RunsUnavailable
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 _origins = st.lists(st.uuids().map(str) | st.text(max_size=5), max_size=40)
 
@@ -47,7 +47,7 @@ def stored(origins: list[str] | None, counted: int | None = None) -> tuple[Any, 
     if counted is None and origins is not None:
         counted = len(origins)
     dynamodb: Any = MemoryDynamoDB(clock)
-    create_letters_table(dynamodb)
+    create_messages_table(dynamodb)
     plan = ReplayPlan(pipeline="orders", counted=counted)
     DynamoDBReplayStarts(dynamodb, LETTERS, "orders", clock).store(plan, origins)
     return dynamodb, plan

@@ -255,7 +255,7 @@ def test_discarded_letters_are_gone_and_may_leave_an_export(keep_export: bool) -
     assert (export is not None) is keep_export
     if export is not None:
         kept = json.loads(export)
-        assert json.loads(kept["letter"]["body"]) == {"number": 0, "key": ""}
+        assert json.loads(kept["message"]["body"]) == {"number": 0, "key": ""}
         why = (kept["discarded"]["by"], kept["discarded"]["because"])
         assert why == ("ann", "the sale is over")
 

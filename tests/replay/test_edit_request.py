@@ -21,7 +21,7 @@ SECRET = "4111-x"
 BEFORE = Letter("copy", json.dumps({"card": SECRET}), {"n": Attribute("Binary", b"\x00\xff")})
 AFTER = replace(BEFORE, body='{"card":"mended"}')
 REQUEST = EditRequest(
-    run="4f0c", generation=3, place=("orders#letter#copy", "letter"), shard=1, origin="first",
+    run="4f0c", generation=3, place=("orders#message#copy", "message"), shard=1, origin="first",
     before=BEFORE, after=AFTER, accept=False, by="ann", because="a test", at=1.5,
 )  # fmt: skip
 RUN = ReplayRun(id="4f0c", pipeline="orders", state=RunState.HELD, generation=3)
@@ -38,7 +38,7 @@ def test_a_request_is_read_as_it_was_written() -> None:
 
 
 def test_the_letter_of_a_request_is_looked_for_in_the_lane_of_its_run() -> None:
-    place = '["orders#letter#copy", "letter"]'
+    place = '["orders#message#copy", "message"]'
     assert REQUEST.entry == WaitingRoomEntry("copy", place, "run:4f0c", 1, 0.0)
 
 
@@ -145,8 +145,8 @@ WRITTEN = json.loads(REQUEST.to_bytes())
         json.dumps({**WRITTEN, "run": "other"}).encode(),
         *(json.dumps({**WRITTEN, "shard": shard}).encode() for shard in (-1, 8)),
         *(
-            json.dumps({**WRITTEN, "place": [partition, "letter"]}).encode()
-            for partition in ("theirs#letter#copy", "orders#ledger#copy", "orders#runs")
+            json.dumps({**WRITTEN, "place": [partition, "message"]}).encode()
+            for partition in ("theirs#message#copy", "orders#ledger#copy", "orders#runs")
         ),
         json.dumps({**WRITTEN, "before": {"body": SECRET}}).encode(),
     ],

@@ -52,7 +52,7 @@ class History:
         self.objects("silent").put("report.json", b"{}")
 
     def run(self, run: str, origin: str, copy: str, *, tickets: bool) -> None:
-        kept = {"letter": {"body": SECRET}, "stamp": {"origin": origin}}
+        kept = {"message": {"body": SECRET}, "stamp": {"origin": origin}}
         self.objects(run).put(f"discarded/{copy}.json", json.dumps(kept).encode())
         edited = {"origin": origin, "before": {"body": SECRET}}
         self.objects(run).put(f"edits/{copy}-1763.json", json.dumps(edited).encode())

@@ -34,9 +34,9 @@ class Bench:
     def __post_init__(self) -> None:
         self.clock = Clock()
         self.s3 = MemoryS3(self.clock)
-        self.s3.create_bucket(Bucket="letters")
+        self.s3.create_bucket(Bucket="messages")
         client: Any = self.s3
-        self.objects = S3RunObjects(client, "letters", "orders", "r")
+        self.objects = S3RunObjects(client, "messages", "orders", "r")
         self.asked: list[int] = []
         self.pages = self.freezes = 0
 
@@ -70,7 +70,7 @@ class Bench:
         assert report.done, report.stopped
         assert report.index is not None
         names = list(Manifest(self.objects).names(report.index))
-        assert report.index.letters == len(names)
+        assert report.index.messages == len(names)
         return names
 
 
@@ -208,7 +208,7 @@ def test_a_slow_freeze_changes_nothing_of_a_manifest_that_another_has_sealed(
             first.append(bench.freeze())
             bench.held_letters.popitem()
             bench.s3.delete_object(
-                Bucket="letters", Key=f"replay/orders/r/{bench.objects.listed('sorted/')[0].name}"
+                Bucket="messages", Key=f"replay/orders/r/{bench.objects.listed('sorted/')[0].name}"
             )
         return held(lane, places)
 
@@ -230,13 +230,13 @@ def test_a_freeze_goes_on_where_the_one_before_was_cut_off(
 
     def cut_off(name: str, data: bytes) -> None:
         if next(stops, False):
-            raise ObjectsUnavailable("SlowDown for s3:PutObject on letters")
+            raise ObjectsUnavailable("SlowDown for s3:PutObject on messages")
         put(name, data)
 
     monkeypatch.setattr(bench.objects, "put", cut_off)
     report = bench.freeze()
     assert (report.done, report.index) == (False, None)
-    assert report.stopped == "SlowDown for s3:PutObject on letters"
+    assert report.stopped == "SlowDown for s3:PutObject on messages"
     assert bench.asked == [1, 1, 1]
     assert bench.frozen() == [name("a"), name("b"), name("c")]
     assert bench.asked == [1, 1, 1, 1]

@@ -24,7 +24,7 @@ PLAN = ReplayPlan(pipeline="orders", canary=(1, 2, 5, 20), rate=10.0)
 
 
 def run_in(state: RunState, **fields: Any) -> ReplayRun:
-    return ReplayRun(id="r", pipeline="orders", state=state, letters=1_000, **fields)
+    return ReplayRun(id="r", pipeline="orders", state=state, messages=1_000, **fields)
 
 
 def evidence(

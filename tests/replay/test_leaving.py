@@ -114,7 +114,7 @@ def test_a_released_letter_that_is_left_over_keeps_its_reason() -> None:
     assert mark is not None
     item["stamp"] = {"S": str(stamps.attribute(replace(mark, reason="POISON")).value)}
     item["home"] = {"S": "parking:poison"}
-    bench.dynamodb.put_item(TableName="letters", Item=item)
+    bench.dynamodb.put_item(TableName="messages", Item=item)
     bench.abort()
     assert bench.leave()
     [(lane, home, left)] = in_room(bench).values()
@@ -146,7 +146,7 @@ def test_a_letter_that_was_sent_and_not_deleted_is_not_parked() -> None:
     item = bench.stage.waiting()[0]
     bench.work(5)
     # A worker that dies between its ticket and its delete leaves the item in the lane.
-    bench.dynamodb.put_item(TableName="letters", Item=item)
+    bench.dynamodb.put_item(TableName="messages", Item=item)
     bench.abort()
     bench.leave()
     assert in_room(bench) == {}
@@ -482,7 +482,7 @@ def test_the_schedule_gets_a_letter_of_a_parking_queue_as_one_of_its_own() -> No
     bench = ReplayBench(["", ""], replace(ReplayPlan(pipeline="orders"), source="lane:parked"))
     for item, home in zip(bench.stage.waiting(), ("parking:poison", "dedicated:slow"), strict=True):
         item["home"] = {"S": home}
-        bench.dynamodb.put_item(TableName="letters", Item=item)
+        bench.dynamodb.put_item(TableName="messages", Item=item)
     bench.abort(leave_to="schedule")
     assert bench.leave()
     assert sorted(home for _, home, _ in in_room(bench).values()) == ["dedicated:slow", "dlq"]

@@ -29,7 +29,7 @@ from deadletter.replay.run import BadRunRow, ReplayRun, RunState, held, moved_to
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.each_row import each_row
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 NOW = 1_800_000_000.0
 RUN = ReplayRun(id="run", pipeline="orders", state=RunState.RUNNING, rate=10.0, burst=20)
@@ -44,7 +44,7 @@ class Store:
 
     def __post_init__(self) -> None:
         dynamodb = MemoryDynamoDB(self.clock)
-        create_letters_table(dynamodb)
+        create_messages_table(dynamodb)
         self.runs = DynamoDBReplayRuns(dynamodb, LETTERS, "orders", self.clock)
         self.runs.create(self.run)
         self.tokens = itertools.count()

@@ -17,8 +17,8 @@ from tests.replay.test_names import name
 @pytest.fixture
 def objects() -> S3RunObjects:
     s3 = MemoryS3(Clock())
-    s3.create_bucket(Bucket="letters")
-    return S3RunObjects(s3, "letters", "orders", "r")  # type: ignore[arg-type]  # a fake client
+    s3.create_bucket(Bucket="messages")
+    return S3RunObjects(s3, "messages", "orders", "r")  # type: ignore[arg-type]  # a fake client
 
 
 def shard(number: int, letters: int) -> list[Name]:
@@ -37,7 +37,7 @@ def test_a_manifest_is_read_in_parts(objects: S3RunObjects) -> None:
     index = ManifestIndex((501, 0, 0, 0, 0, 0, 0, 2), "abc", {"f1": 3})
     manifest.seal(index)
     assert manifest.index() == index
-    assert (index.letters, index.parts(0), index.parts(1), index.parts(7)) == (503, 2, 0, 1)
+    assert (index.messages, index.parts(0), index.parts(1), index.parts(7)) == (503, 2, 0, 1)
     assert list(manifest.part(0, 1)) == first[500:]
     assert list(manifest.names(index)) == [*first, *last]
 

@@ -54,7 +54,7 @@ class Stores:
             Name(
                 copy=f"{shard}-{number:030}",
                 origin=f"{shard}-{number:030}",
-                place=(f"orders#letter#{number}", "letter"),
+                place=(f"orders#message#{number}", "message"),
                 key=f"{shard:02}{number:014x}",
                 cause=f"cause {number % 50}",
             )
@@ -156,7 +156,7 @@ def add_up(letters: int) -> None:
             stores.write(shard, {part: PartStatus("r" * size, "0" * size)})
     setup = ReconcileSetup(
         plan=ReplayPlan(pipeline="orders"),
-        run=replace(stores.run, letters=letters),
+        run=replace(stores.run, messages=letters),
         index=stores.index,
         manifest=stores,
         statuses=stores,

@@ -29,7 +29,7 @@ def name(copy: str, key: str = "k", sequence: str = "", first_sent: int = 0) -> 
     return Name(
         copy=copy,
         origin=f"o-{copy}",
-        place=(f"orders#letter#{copy}", "letter"),
+        place=(f"orders#message#{copy}", "message"),
         key=key_hash(key),
         sequence=sequence,
         first_sent=first_sent,
@@ -85,6 +85,6 @@ def test_a_line_that_is_no_name_is_refused(line: str) -> None:
 
 def test_a_name_without_a_hash_or_without_a_place_is_refused() -> None:
     data = json.loads(name("a").to_line())
-    for broken in ({**data, "y": "zz"}, {**data, "p": ["orders#letter#a"]}, {**data, "p": None}):
+    for broken in ({**data, "y": "zz"}, {**data, "p": ["orders#message#a"]}, {**data, "p": None}):
         with pytest.raises(NotAName):
             from_line(json.dumps(broken))

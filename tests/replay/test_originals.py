@@ -153,7 +153,7 @@ def test_an_object_that_we_have_not_written_is_none(data: bytes) -> None:
     [
         ("no JSON", b"{\n"),
         ("no object", b"[]\n"),
-        ("half a message", b'{"name":{},"home":"dlq","stamp":{},"letter":{}}\n'),
+        ("half a message", b'{"name":{},"home":"dlq","stamp":{},"message":{}}\n'),
         ("no text of a home", line("a").replace(b'"home":"dlq"', b'"home":7')),
         ("a stamp of another letter", line("a").replace(b'{"origin":"o-a"', b'{"origin":"o-b"')),
         ("a copy that is a number", line("a").replace(b'"c":"a"', b'"c":7')),
@@ -341,7 +341,7 @@ def test_a_row_that_somebody_else_wrote_is_held_and_has_no_original() -> None:
     assert (
         freeze_for(Stores(*parts, note_bad_row=noted.append), run.plan).run(stage.clock() + 60).done
     )
-    assert _index(run).letters == 3
+    assert _index(run).messages == 3
     assert len(noted) == 1
     damaged: list[int] = []
     assert len(list(kept(stage, run.id, damaged.append))) == len(damaged) == 1
@@ -557,7 +557,7 @@ def copies(stage: Stage, letter: Letter, edited: Letter | None = None) -> S3RunO
     before, stamp = to_json(letter), stamps.to_data(Stamp(f"o-{letter.message_id}"))
     if edited is None:
         said = {"at": 1, "by": "ann", "because": "a test"}
-        data = {"letter": before, "home": "dlq", "stamp": stamp, "discarded": said}
+        data = {"message": before, "home": "dlq", "stamp": stamp, "discarded": said}
         objects.put(f"discarded/{letter.message_id}.json", compact_json(data))
     else:
         origin, after = stamp["origin"], to_json(edited)

@@ -103,7 +103,7 @@ def test_a_long_course_has_as_many_minutes_as_a_chart_shows() -> None:
 def test_a_letter_that_is_nowhere_breaks_the_sum() -> None:
     bench = ReplayBench(["", ""])
     pk, sk = bench.names[0].place
-    bench.dynamodb.delete_item(TableName="letters", Key={"pk": {"S": pk}, "sk": {"S": sk}})
+    bench.dynamodb.delete_item(TableName="messages", Key={"pk": {"S": pk}, "sk": {"S": sk}})
     reconciled = bench.reconcile()
     assert reconciled.counts == {"MISSING": 1, "OPEN": 1}
     assert reconciled.unaccounted == 2
@@ -112,10 +112,10 @@ def test_a_letter_that_is_nowhere_breaks_the_sum() -> None:
 def test_outcomes_that_no_status_row_has_are_found_in_tickets_and_ledger() -> None:
     bench = ReplayBench([""] * 3)
     bench.work(5)
-    for item in bench.dynamodb.items("letters"):
+    for item in bench.dynamodb.items("messages"):
         if item["pk"]["S"].endswith("#status"):
             key = {"pk": item["pk"], "sk": item["sk"]}
-            bench.dynamodb.delete_item(TableName="letters", Key=key)
+            bench.dynamodb.delete_item(TableName="messages", Key=key)
     bench.consume()
     assert bench.reconcile().counts == {"RECOVERED": 3}
     assert set(bench.outcomes().values()) == {ReplayOutcome.RECOVERED}

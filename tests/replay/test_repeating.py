@@ -176,7 +176,7 @@ def test_twelve_of_twelve_run_again_after_a_second(fifo: bool, key: str | None, 
     first = recovered(shop, size)
     shop.stage.clock.advance(1)
     run = shop.run(repeating(first, accept=AGAIN, ordered=fifo))
-    assert (run.state, run.letters) == (RunState.DONE, LETTERS_OF_RUN)
+    assert (run.state, run.messages) == (RunState.DONE, LETTERS_OF_RUN)
     assert run.counts["RECOVERED"] == LETTERS_OF_RUN
     assert sorted(shop.handled) == [*range(LETTERS_OF_RUN)]
     assert in_order(shop.handled) or not fifo
@@ -212,14 +212,14 @@ def test_a_letter_without_room_for_a_new_key_is_not_made_and_is_named(
     }
     assert len(full) == 3
     run = shop.run(repeating(first, accept=AGAIN, ordered=fifo))
-    assert (run.state, run.letters, dict(run.counts)["RECOVERED"]) == (RunState.DONE, 9, 9)
+    assert (run.state, run.messages, dict(run.counts)["RECOVERED"]) == (RunState.DONE, 9, 9)
     assert sorted(shop.handled) == [*range(3, LETTERS_OF_RUN)]
     assert sorted(not_made(shop, run)) == sorted(full)
     assert len(kept(shop.stage, first.id)) == LETTERS_OF_RUN
     # Without a new key there is nothing to lose: it is sent as ever.
     shop.handled.clear()
     old = shop.run(repeating(first, ordered=fifo))
-    assert (old.letters, not_made(shop, old)) == (LETTERS_OF_RUN, [])
+    assert (old.messages, not_made(shop, old)) == (LETTERS_OF_RUN, [])
 
 
 def test_a_letter_that_a_new_key_makes_too_large_is_not_made() -> None:
@@ -228,7 +228,7 @@ def test_a_letter_that_a_new_key_makes_too_large_is_not_made() -> None:
     first = shop.run(QUICK)
     assert first.counts["RECOVERED"] == 1
     run = shop.run(repeating(first, accept=AGAIN))
-    assert (run.state, run.letters, len(not_made(shop, run))) == (RunState.DONE, 0, 1)
+    assert (run.state, run.messages, len(not_made(shop, run))) == (RunState.DONE, 0, 1)
 
 
 def test_a_pass_that_is_cut_off_names_each_letter_without_room_once() -> None:
@@ -247,7 +247,7 @@ def test_a_pass_that_is_cut_off_names_each_letter_without_room_once() -> None:
         taken(shop, run, "preflight")
         with pytest.raises(ObjectsUnavailable):
             taken(shop, run, "snapshot")
-    assert shop.go_on(run.id).letters == 9
+    assert shop.go_on(run.id).messages == 9
     assert len(not_made(shop, run)) == 3
 
 
@@ -271,7 +271,7 @@ def test_only_what_a_person_has_counted_is_sent_again() -> None:
     chosen = {each.name.origin: json.loads(each.letter.body)["n"] for each in found}
     origins = sorted(chosen)[:5]
     run = shop.run(repeating(first, accept=AGAIN), origins)
-    assert (run.counted, run.letters, run.counts["RECOVERED"]) == (None, 5, 5)
+    assert (run.counted, run.messages, run.counts["RECOVERED"]) == (None, 5, 5)
     assert sorted(shop.handled) == sorted(chosen[origin] for origin in origins)
 
 
@@ -279,7 +279,7 @@ def test_a_run_that_repeats_waits_for_an_approval_as_ever() -> None:
     shop = Shop()
     first = recovered(shop)
     run = shop.run(repeating(first, accept=AGAIN, approve=True))
-    assert (run.state, run.letters) == (RunState.WAITING_APPROVAL, LETTERS_OF_RUN)
+    assert (run.state, run.messages) == (RunState.WAITING_APPROVAL, LETTERS_OF_RUN)
     assert shop.handled == []
 
 
@@ -394,7 +394,7 @@ def test_what_a_person_edits_while_the_run_is_held_is_not_made_anew() -> None:
     taken(shop, run, "preflight", "snapshot")
     edited = shop.stage.waiting()[0]
     client: Any = shop.stage.dynamodb
-    client.put_item(TableName=LETTERS, Item={**edited, "edit": edited["letter"]})
+    client.put_item(TableName=LETTERS, Item={**edited, "edit": edited["message"]})
     for change in (held, resumed):
         now = shop.runs.read(run.id)
         assert now is not None
@@ -449,7 +449,7 @@ def test_a_repetition_that_is_cut_off_at_any_call_goes_on_and_sends_each_letter_
     for where in crashes(cut_off):
         ended += 1
         done = shop.go_on(run.id)
-        assert (done.state, done.letters) == (RunState.DONE, 4), where
+        assert (done.state, done.messages) == (RunState.DONE, 4), where
         assert done.counts["RECOVERED"] == 4, where
         assert sorted(shop.handled) == [*range(4)], where
         assert in_order(shop.handled) or not fifo, where

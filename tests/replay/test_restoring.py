@@ -171,7 +171,7 @@ def test_a_hundred_of_a_hundred_letters_come_back_as_they_were(fifo: bool) -> No
     letters, run = discarded(stage, 100)
     assert len(copies(stage, run.id)) == 100
     after = execute(stage, RESTORES)
-    assert (after.state, after.letters) == (RunState.DONE, 100)
+    assert (after.state, after.messages) == (RunState.DONE, 100)
     assert {name: n for name, n in after.counts.items() if n} == {"RESTORED": 100}
     back = in_parking_lot(stage)
     assert len(back) == 100
@@ -196,7 +196,7 @@ def test_letters_are_restored_once_and_can_be_released_then() -> None:
     assert {json.loads(data)["home"] for data in kept.values()} == {"parking:default"}
     assert execute(stage, RESTORES).counts["RESTORED"] == 12
     again = execute(stage, replace(RESTORES, why="typed twice"))
-    assert (again.state, again.letters) == (RunState.DONE, 0)
+    assert (again.state, again.messages) == (RunState.DONE, 0)
     assert len(in_parking_lot(stage)) == 12
     stage.remove_rule("stop")
     released = execute(
@@ -208,7 +208,7 @@ def test_letters_are_restored_once_and_can_be_released_then() -> None:
     for name, data in kept.items():
         objects(stage, run.id).put(name, data)
     late = execute(stage, replace(RESTORES, why="typed a third time"))
-    assert (late.letters, in_parking_lot(stage)) == (0, [])
+    assert (late.messages, in_parking_lot(stage)) == (0, [])
     assert copies(stage, run.id) == []
     # Nor has a body been stored that no item names.
     s3: Any = stage.s3
@@ -263,7 +263,7 @@ def test_a_filter_chooses_letters_as_in_the_parking_lot(chosen: Selection, numbe
     stage = Stage()
     _, run = discarded(stage, 12)
     after = execute(stage, replace(RESTORES, selection=chosen))
-    assert after.letters == number == len(in_parking_lot(stage))
+    assert after.messages == number == len(in_parking_lot(stage))
     assert len(copies(stage, run.id)) == 12 - number
 
 
@@ -284,7 +284,7 @@ def test_only_letters_that_a_person_has_counted_come_back() -> None:
     client: Any = stage.dynamodb
     starts = DynamoDBReplayStarts(client, LETTERS, "orders", stage.clock)
     starts.store(plan, counted)
-    assert execute(stage, plan).letters == 4
+    assert execute(stage, plan).messages == 4
     assert {r.stamp.origin for r in in_parking_lot(stage) if r.stamp} == set(counted)
 
 
@@ -458,7 +458,7 @@ def test_a_damaged_copy_stays_and_the_others_come_back() -> None:
     whole = contents(stage, run.id)[renamed]
     objects(stage, run.id).put(torn, whole[:-20])
     objects(stage, run.id).put(f"{DISCARDED}another.json", whole)
-    assert execute(stage, RESTORES).letters == 4
+    assert execute(stage, RESTORES).messages == 4
     assert copies(stage, run.id) == sorted([torn, f"{DISCARDED}another.json"])
 
 
@@ -521,7 +521,7 @@ def everywhere(stage: Stage) -> Counter[str]:
     for key in keys:
         if f"/{DISCARDED}" in key:
             data = json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
-            if data["letter"]["id"] not in back:
+            if data["message"]["id"] not in back:
                 found[data["stamp"]["origin"]] += 1
     return found
 
@@ -556,7 +556,7 @@ def test_whatever_call_fails_each_letter_is_somewhere_once_and_all_are_back_at_l
         if not strikes():
             break
     run = execute(stage, RESTORES)
-    assert (run.state, run.counts["RESTORED"], run.letters) == (RunState.DONE, 11, 11)
+    assert (run.state, run.counts["RESTORED"], run.messages) == (RunState.DONE, 11, 11)
     assert sorted(r.stamp.origin for r in in_parking_lot(stage) if r.stamp) == sorted(letters)
 
 
@@ -603,7 +603,7 @@ def test_two_restores_at_once_bring_each_letter_back_once() -> None:
 
     stage.dynamodb.transact_write_items = between  # type: ignore[method-assign]  # once
     first = execute(stage, RESTORES)
-    assert (first.letters, other[0].letters) == (0, 7)
+    assert (first.messages, other[0].messages) == (0, 7)
     assert sorted(r.stamp.origin for r in in_parking_lot(stage) if r.stamp) == sorted(letters)
 
 
@@ -654,7 +654,7 @@ def test_a_copy_is_read_as_it_was_written() -> None:
     assert discarded_letter("discarded/copy.json", KEPT.to_bytes()) == KEPT
 
 
-@pytest.mark.parametrize("part", ["letter", "stamp", "discarded"])
+@pytest.mark.parametrize("part", ["message", "stamp", "discarded"])
 def test_a_copy_that_lacks_something_is_none(part: str) -> None:
     data: dict[str, Any] = json.loads(KEPT.to_bytes())
     del data[part]

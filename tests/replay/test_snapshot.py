@@ -163,7 +163,7 @@ def test_attempts_and_lives_of_a_run_count_anew(stage: Stage) -> None:
     [name] = run.manifest()
     assert (name.copy, name.origin, name.attempt) == (copy, first, 1)
     assert name.first_sent == stamp.first_sent
-    assert name.place == (f"orders#letter#{copy}", "letter")
+    assert name.place == (f"orders#message#{copy}", "message")
 
 
 def test_no_letter_joins_that_was_not_counted(stage: Stage) -> None:
@@ -370,13 +370,13 @@ def test_without_its_page_no_letter_moves(stage: Stage) -> None:
 
     class Refusing:
         def put(self, name: str, data: bytes) -> None:
-            raise ObjectsUnavailable("SlowDown for s3:PutObject on letters")
+            raise ObjectsUnavailable("SlowDown for s3:PutObject on messages")
 
     run.objects = Refusing()
     report = run.snapshot()
     assert not report.done
     assert report.stopped.startswith("a page of the run cannot be stored: SlowDown")
-    assert report.trouble == "SlowDown for s3:PutObject on letters"
+    assert report.trouble == "SlowDown for s3:PutObject on messages"
     assert lanes(stage) == {}
     assert len(stage.bodies(stage.dlq)) == 2
     run.objects = objects
@@ -594,7 +594,7 @@ def test_a_lane_that_could_not_be_read_to_its_end_is_read_again(stage: Stage) ->
     end()
     # Neither its lease nor its claims were given back.
     stage.clock.advance(2_000)
-    end = refusing(stage, "batch_get_item", 2, "#letter#")
+    end = refusing(stage, "batch_get_item", 2, "#message#")
     report = run.snapshot()
     assert (report.done, report.stopped[:30]) == (False, "the waiting room gave no answe")
     end()

@@ -228,7 +228,7 @@ def test_a_run_that_was_never_stored_has_ended() -> None:
 def test_a_step_that_the_run_is_past_does_nothing_and_the_run_is_judged(
     step: str, state: RunState, left: bool
 ) -> None:
-    machine = Machine(state, fields={"left": left, "letters": 100})
+    machine = Machine(state, fields={"left": left, "messages": 100})
     assert machine.take(step, approval=NO) == {
         "next": "judge",
         "state": str(state),
@@ -369,7 +369,7 @@ def test_a_person_is_asked_for_more_letters_than_the_settings_allow(
     assert machine.next("freeze") == ("approval" if asks else "judge")
     run = machine.run
     assert run.state is (RunState.WAITING_APPROVAL if asks else RunState.CANARY)
-    assert (run.letters, run.manifest, run.counts) == (letters, "hash", {"OPEN": letters})
+    assert (run.messages, run.manifest, run.counts) == (letters, "hash", {"OPEN": letters})
     assert (run.by, run.changed, machine.generations) == ("replay", START + 9.0, 1)
     assert machine.asked is asks
 
@@ -387,7 +387,7 @@ def test_a_run_that_is_to_be_held_is_held_with_its_letters_and_goes_on_from_its_
 ) -> None:
     machine = Machine(RunState.MOVING, plan, frozen=Frozen(letters, "hash"), asked=None)
     machine.next("freeze")
-    assert (machine.run.state, machine.run.letters) == (state, letters)
+    assert (machine.run.state, machine.run.messages) == (state, letters)
     if state is RunState.HELD:
         assert machine.asked is False
         assert resumed(machine.run, at=START, by="ada").state is RunState.CANARY
@@ -596,7 +596,7 @@ def test_a_run_ends_with_the_sum_of_its_outcomes(
     after: RunState,
     left: bool,
 ) -> None:
-    fields = {"letters": 100, "counts": before}
+    fields = {"messages": 100, "counts": before}
     machine = Machine(state, fields=fields, sum=Reconciled({"RECOVERED": 100 - missing}, missing))
     machine.clock.advance(9.0)
     assert machine.next("reconcile") == "judge"
@@ -627,7 +627,7 @@ def test_a_run_that_forgets_is_done_when_nothing_is_kept(
     forget: bool, forgets: bool, next_: str, done: list[str]
 ) -> None:
     plan = replace(PLAN, destination=DISCARD, forget=forget)
-    machine = Machine(RunState.RUNNING, plan, fields={"letters": 100}, forgets=forgets)
+    machine = Machine(RunState.RUNNING, plan, fields={"messages": 100}, forgets=forgets)
     assert (machine.next("reconcile"), machine.done) == (next_, done)
     assert (machine.run.state is RunState.DONE) is (next_ == "judge")
 

@@ -63,7 +63,7 @@ class Rows:
         lengths = [0] * SHARDS
         lengths[self.shard] = len(self.letters)
         run = ReplayRun(
-            id="r", pipeline="orders", state=RunState.ABORTED, letters=self.known, manifest="hash"
+            id="r", pipeline="orders", state=RunState.ABORTED, messages=self.known, manifest="hash"
         )
         setup = ReconcileSetup(
             plan=self.plan,

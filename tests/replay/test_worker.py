@@ -346,7 +346,7 @@ def test_a_key_goes_on_behind_a_letter_that_is_nowhere_once_a_person_resumes_the
     """No ticket says of which try the letter was: all there is to tell is that resume."""
     bench = ReplayBench(["a", "a"], plan(ordered=True, on_unknown=KeyPolicy.STOP))
     pk, sk = bench.names[0].place
-    bench.dynamodb.delete_item(TableName="letters", Key={"pk": {"S": pk}, "sk": {"S": sk}})
+    bench.dynamodb.delete_item(TableName="messages", Key={"pk": {"S": pk}, "sk": {"S": sk}})
     for _ in range(2):
         report = bench.work(5)
         assert (report.sent, report.stopped_keys) == (0, 1)
@@ -428,7 +428,7 @@ def test_a_letter_whose_item_cannot_be_read_is_left_alone_longer_each_time() -> 
     bench.dynamodb.update_item(
         TableName=LETTERS,
         Key={"pk": {"S": pk}, "sk": {"S": sk}},
-        UpdateExpression="SET letter = :none",
+        UpdateExpression="SET message = :none",
         ExpressionAttributeValues={":none": {"S": "no message"}},
     )
     looks: list[float] = []
@@ -642,7 +642,7 @@ def test_a_run_whose_row_says_that_it_is_paid_for_days_ahead_is_a_bad_row() -> N
     """An enemy's row, or a clock that was wrong once: the run would wait, and say nothing."""
     bench = ReplayBench([""])
     bench.dynamodb.update_item(
-        TableName="letters",
+        TableName="messages",
         Key={"pk": {"S": Partition.RUNS.of("orders")}, "sk": {"S": bench.run_id}},
         UpdateExpression="SET paid = :paid",
         ExpressionAttributeValues={":paid": {"N": str(bench.clock() + 3 * 86_400)}},
@@ -820,7 +820,7 @@ def test_an_outcome_is_awaited_where_a_ledger_will_know_it(
 def test_a_letter_that_is_nowhere_is_unaccounted_for() -> None:
     bench = ReplayBench(["", ""])
     pk, sk = bench.names[0].place
-    bench.dynamodb.delete_item(TableName="letters", Key={"pk": {"S": pk}, "sk": {"S": sk}})
+    bench.dynamodb.delete_item(TableName="messages", Key={"pk": {"S": pk}, "sk": {"S": sk}})
     bench.work(5)
     bench.consume()
     bench.work(5)

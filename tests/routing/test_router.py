@@ -928,7 +928,7 @@ def test_reading_an_answer_raises_nothing_but_router_unavailable(data: Any) -> N
         *({"verdicts": [{**GOOD, key: data}]} for key in GOOD),
         *({**whole, key: data} for key in whole),
         {**whole, "refused_rules": [data], "shadow_matches": {"r": data}},
-        {**whole, "failures": [data, {"letters": data}]},
+        {**whole, "failures": [data, {"messages": data}]},
     ):
         try:
             answer = answer_from_json(candidate)
@@ -936,7 +936,7 @@ def test_reading_an_answer_raises_nothing_but_router_unavailable(data: Any) -> N
             continue
         assert all(isinstance(number, int) for number in answer.shadow_matches.values())
         assert all(isinstance(verdict, Verdict) for verdict in answer.verdicts)
-        assert all(isinstance(kind.letters, int) for kind in answer.failures)
+        assert all(isinstance(kind.messages, int) for kind in answer.failures)
 
 
 def test_the_function_answers_about_letters_and_about_lanes() -> None:

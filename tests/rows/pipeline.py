@@ -438,8 +438,8 @@ class WholePipeline:
 
     def uid_in(self, item: Mapping[str, Any]) -> str:
         """The uid of the letter in a row of the waiting room; empty if it can't be read."""
-        if "B" in item.get("letter", {}):
-            return _uid_of_letter(item["letter"]["B"])
+        if "B" in item.get("message", {}):
+            return _uid_of_letter(item["message"]["B"])
         return self._uid_in_s3(item["object"]["S"]) if "S" in item.get("object", {}) else ""
 
     def _uid_in_s3(self, name: str) -> str:

@@ -98,7 +98,7 @@ def own_letters(scene: Scene, damage: Damage) -> set[str]:
         return {uid for uid in everything if uid.startswith(words)} if words else set()
 
     match kind.split(" ")[0]:
-        case "letter":
+        case "message":
             return {scene.world.uid_in(damage.example.item)}
         case "group":
             # The letters behind it never overtake it.
@@ -355,4 +355,4 @@ def _writes(node: ast.AST) -> bool:
         return False
     of = node.func.value
     name = of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
-    return node.func.attr in WRITES and name.strip("_") in ("table", "client", "letters")
+    return node.func.attr in WRITES and name.strip("_") in ("table", "client", "messages")

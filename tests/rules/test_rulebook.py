@@ -273,7 +273,7 @@ def edition(*items: Mapping[str, Any], now: float = NOW, **matches: int) -> str:
         item("stop", expires_at=NOW + 60, action="HOLDD"),
         item("stop", expires_at=NOW),
     ],
-    ids=["letters", "action", "order", "switched off", "shadow", "moved", "invalid", "ended"],
+    ids=["messages", "action", "order", "switched off", "shadow", "moved", "invalid", "ended"],
 )
 def test_another_edition_begins_with_each_edit_that_matters(edited: Mapping[str, Any]) -> None:
     before = edition(*_RULES)

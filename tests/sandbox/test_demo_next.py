@@ -33,7 +33,7 @@ def run_by(make: str) -> list[str]:
 
 
 def test_the_first_is_a_target_of_make_that_takes_what_is_given() -> None:
-    assert run_by(COMMANDS[0])[1:] == ["-m", "sandbox", "up", "--with-letters", "60"]
+    assert run_by(COMMANDS[0])[1:] == ["-m", "sandbox", "up", "--with-messages", "60"]
 
 
 def test_the_second_points_a_shell_at_it_and_asks() -> None:

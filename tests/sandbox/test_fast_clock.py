@@ -47,14 +47,14 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="module")
 def queue(sandbox: Sandbox) -> str:
-    return str(sandbox.client("sqs").create_queue(QueueName="letters")["QueueUrl"])
+    return str(sandbox.client("sqs").create_queue(QueueName="messages")["QueueUrl"])
 
 
 @pytest.fixture(scope="module")
 def call(sandbox: Sandbox, queue: str) -> Any:
     functions = make_function(sandbox, "caller", CALLING)
     sandbox.client("dynamodb").create_table(
-        TableName="letters",
+        TableName="messages",
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
@@ -129,20 +129,20 @@ def test_a_throttled_table_fails_for_the_callers_that_it_is_throttled_for(
 ) -> None:
     def get() -> dict[str, Any]:
         answer: dict[str, Any] = call(
-            "dynamodb", "get_item", TableName="letters", Key={"pk": {"S": "a"}}
+            "dynamodb", "get_item", TableName="messages", Key={"pk": {"S": "a"}}
         )
         return answer
 
-    sandbox.fail(throttled_table("call*", "letters"))
+    sandbox.fail(throttled_table("call*", "messages"))
     answer = get()
     assert (answer["code"], answer["status"]) == ("ThrottlingException", 400)
     throttles = sandbox.client("cloudwatch").list_metrics(Namespace="AWS/DynamoDB")["Metrics"]
     assert [(metric["MetricName"], metric["Dimensions"]) for metric in throttles] == [
-        ("ReadThrottleEvents", [{"Name": "TableName", "Value": "letters"}])
+        ("ReadThrottleEvents", [{"Name": "TableName", "Value": "messages"}])
     ]
     # Root is in no role.
-    sandbox.client("dynamodb").get_item(TableName="letters", Key={"pk": {"S": "a"}})
-    for other in (throttled_table("other", "letters"), throttled_table("caller", "rules")):
+    sandbox.client("dynamodb").get_item(TableName="messages", Key={"pk": {"S": "a"}})
+    for other in (throttled_table("other", "messages"), throttled_table("caller", "rules")):
         sandbox.fail(other)
         assert "code" not in get()
     sandbox.fail()
@@ -152,7 +152,7 @@ def test_a_throttled_table_fails_for_the_callers_that_it_is_throttled_for(
 def test_a_queue_whose_key_is_denied_answers_as_sqs_does(
     sandbox: Sandbox, queue: str, call: Any
 ) -> None:
-    sandbox.fail(denied_key("caller", "letters"))
+    sandbox.fail(denied_key("caller", "messages"))
     answer = call("sqs", "receive_message", QueueUrl=queue)
     assert (answer["code"], answer["status"]) == ("KMS.AccessDeniedException", 400)
     # It is the key of the content: the queue's own figures need none.
@@ -167,7 +167,7 @@ def test_what_iam_refuses_is_not_answered_by_a_fault(sandbox: Sandbox, call: Any
     sandbox.client("iam").put_role_policy(
         **policy, PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [deny]})
     )
-    sandbox.fail(denied_key("caller", "letters"))
+    sandbox.fail(denied_key("caller", "messages"))
     answer = call("sqs", "receive_message", QueueUrl=f"{sandbox.endpoint}/{ACCOUNT}/letters")
     assert (answer["code"], answer["status"]) == ("AccessDenied", 403)
     sandbox.client("iam").delete_role_policy(**policy)

@@ -7,7 +7,7 @@ import pytest
 from sandbox.leading_keys import leading_keys, named_attributes
 from tests.each_row import each_row
 
-KEYS = {("letters", None): "pk", ("letters", "lanes"): "lane", ("rules", None): "pipeline"}
+KEYS = {("messages", None): "pk", ("messages", "lanes"): "lane", ("rules", None): "pipeline"}
 
 A, B = {"pk": {"S": "a"}, "sk": {"S": "1"}}, {"pk": {"S": "b"}, "sk": {"S": "1"}}
 
@@ -22,7 +22,7 @@ def touched(action: str, **request: Any) -> dict[tuple[str, str], list[str]]:
 
 
 def query(**request: Any) -> list[str]:
-    return touched("Query", TableName="letters", **request).get(("Query", "letters"), [])
+    return touched("Query", TableName="messages", **request).get(("Query", "messages"), [])
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def query(**request: Any) -> list[str]:
     ],
 )
 def test_a_call_on_one_item_touches_its_partition(action: str, request_: dict[str, Any]):
-    assert touched(action, TableName="letters", **request_) == {(action, "letters"): ["a"]}
+    assert touched(action, TableName="messages", **request_) == {(action, "messages"): ["a"]}
 
 
 @each_row(
@@ -83,34 +83,34 @@ def test_a_filter_is_no_key_condition():
 def test_a_batch_touches_the_partitions_of_each_table():
     rule = {"pipeline": {"S": "orders"}, "rule_id": {"S": "r"}}
     assert touched(
-        "BatchGetItem", RequestItems={"letters": {"Keys": [A, B, A]}, "rules": {"Keys": [rule]}}
-    ) == {("BatchGetItem", "letters"): ["a", "b"], ("BatchGetItem", "rules"): ["orders"]}
+        "BatchGetItem", RequestItems={"messages": {"Keys": [A, B, A]}, "rules": {"Keys": [rule]}}
+    ) == {("BatchGetItem", "messages"): ["a", "b"], ("BatchGetItem", "rules"): ["orders"]}
     writes = [{"PutRequest": {"Item": A}}, {"DeleteRequest": {"Key": B}}]
-    assert touched("BatchWriteItem", RequestItems={"letters": writes}) == {
-        ("BatchWriteItem", "letters"): ["a", "b"]
+    assert touched("BatchWriteItem", RequestItems={"messages": writes}) == {
+        ("BatchWriteItem", "messages"): ["a", "b"]
     }
 
 
 def test_a_transaction_asks_for_each_of_its_actions_with_the_partitions_of_that_action():
     items = [
-        {"ConditionCheck": {"TableName": "letters", "Key": A}},
-        {"Put": {"TableName": "letters", "Item": B}},
-        {"Update": {"TableName": "letters", "Key": A}},
-        {"Delete": {"TableName": "letters", "Key": B}},
+        {"ConditionCheck": {"TableName": "messages", "Key": A}},
+        {"Put": {"TableName": "messages", "Item": B}},
+        {"Update": {"TableName": "messages", "Key": A}},
+        {"Delete": {"TableName": "messages", "Key": B}},
     ]
     assert touched("TransactWriteItems", TransactItems=items) == {
-        ("ConditionCheckItem", "letters"): ["a"],
-        ("PutItem", "letters"): ["b"],
-        ("UpdateItem", "letters"): ["a"],
-        ("DeleteItem", "letters"): ["b"],
+        ("ConditionCheckItem", "messages"): ["a"],
+        ("PutItem", "messages"): ["b"],
+        ("UpdateItem", "messages"): ["a"],
+        ("DeleteItem", "messages"): ["b"],
     }
 
 
 def test_a_scan_names_no_partition():
-    assert touched("Scan", TableName="letters") == {}
+    assert touched("Scan", TableName="messages") == {}
 
 
-@pytest.mark.parametrize("table", ["unknown", "letters"])
+@pytest.mark.parametrize("table", ["unknown", "messages"])
 def test_a_request_that_dynamodb_would_refuse_names_no_partition(table: str):
     assert touched("Query", TableName=table, KeyConditionExpression="pk = :missing") == {}
 
@@ -128,35 +128,38 @@ def named(action: str, **request: Any) -> dict[tuple[str, str], list[str]]:
 def test_a_batch_names_the_attributes_of_its_projection_and_none_without_one():
     keys = [{"pk": {"S": "a"}, "sk": {"S": "b"}}]
     asked = {"Keys": keys, "ProjectionExpression": "#stamp", "ExpressionAttributeNames": NAMES}
-    assert named("BatchGetItem", RequestItems={"letters": asked, "others": {"Keys": keys}}) == {
-        ("BatchGetItem", "letters"): ["lane", "pk", "sk", "stamp"]
+    assert named("BatchGetItem", RequestItems={"messages": asked, "others": {"Keys": keys}}) == {
+        ("BatchGetItem", "messages"): ["lane", "pk", "sk", "stamp"]
     }
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        {"ProjectionExpression": "#stamp, letter", "ExpressionAttributeNames": NAMES},
-        {"ProjectionExpression": "letter.body[0], #stamp.#lane", "ExpressionAttributeNames": NAMES},
-        {"AttributesToGet": ["letter", "stamp", "lane"]},
+        {"ProjectionExpression": "#stamp, message", "ExpressionAttributeNames": NAMES},
+        {
+            "ProjectionExpression": "message.body[0], #stamp.#lane",
+            "ExpressionAttributeNames": NAMES,
+        },
+        {"AttributesToGet": ["message", "stamp", "lane"]},
     ],
 )
 def test_a_projection_names_attributes_by_their_own_names_too(asked: dict[str, Any]):
     """Else who names a harmless one beside it would be shown it."""
-    request = {"TableName": "letters", "Key": {"pk": {"S": "a"}}, **asked}
+    request = {"TableName": "messages", "Key": {"pk": {"S": "a"}}, **asked}
     assert named("GetItem", **request) == {
-        ("GetItem", "letters"): ["lane", "letter", "pk", "stamp"]
+        ("GetItem", "messages"): ["lane", "message", "pk", "stamp"]
     }
 
 
 def test_each_member_of_a_transaction_names_its_own_attributes():
     key = {"pk": {"S": "a"}}
     items = [
-        {"Update": {"TableName": "letters", "Key": key, "ExpressionAttributeNames": NAMES}},
-        {"ConditionCheck": {"TableName": "letters", "Key": key}},
+        {"Update": {"TableName": "messages", "Key": key, "ExpressionAttributeNames": NAMES}},
+        {"ConditionCheck": {"TableName": "messages", "Key": key}},
     ]
     assert named("TransactWriteItems", TransactItems=items) == {
-        ("UpdateItem", "letters"): ["lane", "pk", "stamp"]
+        ("UpdateItem", "messages"): ["lane", "pk", "stamp"]
     }
 
 
@@ -179,18 +182,18 @@ def test_each_member_of_a_transaction_names_its_own_attributes():
 )
 def test_a_name_counts_without_a_placeholder_too(expression: str, text: str, names: set[str]):
     placeholders = {"ExpressionAttributeNames": {"#stamp": "stamp"}} if "#" in text else {}
-    asked = {"TableName": "letters", "Key": A, expression: text, **placeholders}
+    asked = {"TableName": "messages", "Key": A, expression: text, **placeholders}
     [found] = named("UpdateItem", **asked).values()
     assert set(found) == {"pk", "sk", *names}
 
 
 def test_an_item_that_is_put_names_its_attributes():
     item = {**A, "lane": {"S": "x"}}
-    assert named("PutItem", TableName="letters", Item=item) == {
-        ("PutItem", "letters"): ["lane", "pk", "sk"]
+    assert named("PutItem", TableName="messages", Item=item) == {
+        ("PutItem", "messages"): ["lane", "pk", "sk"]
     }
     writes = [{"PutRequest": {"Item": item}}, {"DeleteRequest": {"Key": B}}]
-    assert named("BatchWriteItem", RequestItems={"letters": writes}) == {
-        ("BatchWriteItem", "letters"): ["lane", "pk", "sk"]
+    assert named("BatchWriteItem", RequestItems={"messages": writes}) == {
+        ("BatchWriteItem", "messages"): ["lane", "pk", "sk"]
     }
     assert named("TransactWriteItems", TransactItems=[{"Put": {"TableName": "t", "Item": item}}])

@@ -601,8 +601,8 @@ class Deadletter(System):
         """The bodies of the letters in the waiting room."""
         bodies = []
         for item in self.stage.dynamodb.items(LETTERS):
-            if "copy" in item and "letter" in item:
-                [data] = item["letter"].values()
+            if "copy" in item and "message" in item:
+                [data] = item["message"].values()
                 bodies.append(str(json.loads(data)["body"]))
         return bodies
 

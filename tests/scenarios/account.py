@@ -177,7 +177,7 @@ class Account:
             for resource in stack.of(FIRST_HEARTBEAT).values():
                 if resource["Properties"]["Pipeline"] in self.pipelines:
                     self._write_first_heartbeat(app, resource["Properties"])
-        bucket = f"{app}-letters-{PSEUDO['AWS::AccountId']}-{PSEUDO['AWS::Region']}"
+        bucket = f"{app}-messages-{PSEUDO['AWS::AccountId']}-{PSEUDO['AWS::Region']}"
         self.s3.create_bucket(Bucket=bucket)
 
     def _create_table(self, properties: Mapping[str, Any]) -> None:

@@ -161,7 +161,7 @@ class Stage:
 
     def waiting(self) -> list[dict[str, Any]]:
         """The items of letters in the waiting room."""
-        items = self.account.dynamodb.items(self.resources.letters_table)
+        items = self.account.dynamodb.items(self.resources.messages_table)
         return [item for item in items if "copy" in item and item["pk"]["S"].startswith(self.name)]
 
     def everywhere(self) -> list[str]:
@@ -226,7 +226,7 @@ class Stage:
     def _note_edit(self, pipeline: str) -> None:
         """Tell routers that rules have changed, as the rule checker does within seconds."""
         client: Any = self.account.dynamodb
-        versions = DynamoDBBookVersions(client, self.resources.letters_table)
+        versions = DynamoDBBookVersions(client, self.resources.messages_table)
         versions.write(pipeline, f"{self.account.elapsed}")
 
     # What the pager did.

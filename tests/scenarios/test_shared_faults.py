@@ -52,7 +52,7 @@ def watched(asked: Asked) -> list[dict[str, Any]]:
     create_tables(dynamodb)
     client: Any = asked
     look = AppLook(
-        dynamodb, "letters", client, client, app="shop", failures="https://sqs/f", clock=clock
+        dynamodb, "messages", client, client, app="shop", failures="https://sqs/f", clock=clock
     )
     for _ in range(MINUTES):
         minute: dict[str, Any] = {}
@@ -88,7 +88,7 @@ def test_a_rule_checker_that_refuses_for_half_an_hour_stalls_no_pipeline_and_pag
         assert (point.everywhere, point.value) == (True, 1)
 
 
-THROTTLED = "ThrottlingException for dynamodb:Query on deadletter-letters"
+THROTTLED = "ThrottlingException for dynamodb:Query on deadletter-messages"
 
 
 def test_a_throttled_table_pages_once_for_all_pipelines_and_each_after_a_quarter_of_an_hour() -> (
@@ -112,7 +112,7 @@ def test_a_throttled_table_pages_once_for_all_pipelines_and_each_after_a_quarter
 
 
 def test_a_table_that_is_denied_is_the_pipelines_own_trouble() -> None:
-    denied = "AccessDeniedException for dynamodb:Query on deadletter-letters"
+    denied = "AccessDeniedException for dynamodb:Query on deadletter-messages"
     minutes = Minutes(failed={"lease": denied})
     minutes.pass_minutes(1)
     assert minutes.value(Figure.REDRIVE_STALLED) == 1
@@ -140,10 +140,10 @@ def test_a_row_that_no_watch_has_written_blinds_none(name: str, value: Any) -> N
     dynamodb = MemoryDynamoDB(clock)
     create_tables(dynamodb)
     look = AppLook(
-        dynamodb, "letters", client, client, app="shop", failures="https://sqs/f", clock=clock
+        dynamodb, "messages", client, client, app="shop", failures="https://sqs/f", clock=clock
     )
     look()
-    DynamoDBTable(dynamodb, "letters").change(("#lease", SHARED_ROW), {name: value})
+    DynamoDBTable(dynamodb, "messages").change(("#lease", SHARED_ROW), {name: value})
     clock.advance(61)
     seen = look()
     assert (seen.undelivered, seen.failed, seen.late) == (3, 0, "")
@@ -159,7 +159,7 @@ def test_the_mappings_of_a_hundred_consumers_are_read_less_than_once_a_second(
     letters: int, most: float
 ) -> None:
     """Quiet, or with messages in all main queues; spread over the minutes."""
-    row = WatchRow(first_at=1, ran_at=1, queues={"main": QueueRow(letters=letters)})
+    row = WatchRow(first_at=1, ran_at=1, queues={"main": QueueRow(messages=letters)})
     by_minute = [
         sum(mapping_is_due(name, row, BEGIN + 60 * minute) for name in PIPELINES)
         for minute in range(20)

@@ -51,7 +51,7 @@ TROUBLES: dict[str, Fault] = {
     "room: throttled": rows("#lanes", THROTTLED, ""),
     "circuits: denied": rows("-circuits"),
     "circuits: throttled": rows("-circuits", THROTTLED, ""),
-    "letters table: throttled": rows("-letters", THROTTLED, ""),
+    "messages table: throttled": rows("-messages", THROTTLED, ""),
     "router: rules denied": rows("-rules", ACCESS_DENIED, "-route"),
     "router: ledger denied": rows("#ledger", ACCESS_DENIED, "-route"),
     "main queue: sends denied": Fault(
@@ -66,7 +66,7 @@ LASTS = 25
 
 # A table that is throttled is the app's trouble first: one page, within LATEST. The pipeline's own
 # comes after a quarter of an hour.
-OF_THE_APP = ("lease: throttled", "letters table: throttled")
+OF_THE_APP = ("lease: throttled", "messages table: throttled")
 ITS_OWN = 15.0
 
 # Troubles that only a letter shows: runs try again after 2, 4, 8 and 15 minutes.

@@ -13,7 +13,7 @@ from deadletter.settings.registration import read
 from deadletter.settings.resources import Resources
 from tests.each_row import each_row
 
-SHARED = {"letters_table": "letters", "circuits_table": "circuits"}
+SHARED = {"messages_table": "messages", "circuits_table": "circuits"}
 OWN = {
     "pipeline": {"fifo": True},
     "main_url": "https://sqs/orders",
@@ -40,7 +40,7 @@ def test_a_registration_has_the_pipeline_and_the_resources() -> None:
         Resources(
             main_url="https://sqs/orders",
             parking={"default": "https://sqs/parking"},
-            letters_table="letters",
+            messages_table="messages",
             circuits_table="circuits",
             trusted_senders=("AROA1", "AROA2"),
             circuit_machine="arn:machine",
@@ -72,7 +72,7 @@ def test_a_registration_without_parking_or_a_list_of_senders_is_refused(own: Any
 @each_row("value", [None, "", 5])
 @each_row(
     ("row", "name"),
-    [("own", "main_url"), ("shared", "letters_table"), ("shared", "circuits_table")],
+    [("own", "main_url"), ("shared", "messages_table"), ("shared", "circuits_table")],
 )
 def test_a_registration_without_a_queue_or_table_is_refused(
     row: str, name: str, value: Any

@@ -19,7 +19,7 @@ from deadletter.testing.clock import START
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.simulation.effects import Broken, wanted
 from tests.simulation.scheduler import Client, Crash, Fault, Process, Scheduler
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 KEYS = (BusinessKey("key:7", "a"), BusinessKey("key:7", "b"), BusinessKey("origin:1", "a"))
 LEASE = 60.0
@@ -70,7 +70,7 @@ class Workers:
 
         self.scheduler = Scheduler(seed, START, plan)
         self._dynamodb = MemoryDynamoDB(self.scheduler.clock)
-        create_letters_table(self._dynamodb)
+        create_messages_table(self._dynamodb)
         self._books = {key: Book() for key in KEYS}
         self._owners = 0
         self._rows: dict[str, dict[str, Any]] = {}

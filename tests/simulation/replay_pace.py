@@ -27,7 +27,7 @@ from tests.simulation.replay_witness import STOPS_WITHIN, USED_WITHIN, check_win
 from tests.simulation.scheduler import EVERYWHERE, Client, Crash, Fault, Plan, Process, Scheduler
 from tests.simulation.stage import ids_from
 from tests.simulation.witness import Broken
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 RUN = "0123456789abcdef"
 
@@ -88,7 +88,7 @@ class PaceSimulation:
         )
         self.scheduler.after_call = lambda *_: self._look()
         self._dynamodb = MemoryDynamoDB(self.scheduler.clock)
-        create_letters_table(self._dynamodb)
+        create_messages_table(self._dynamodb)
         self._tokens = ids_from(seed + 1)
         self._stopped: float | None = None
         self._state = RunState.RUNNING if shape.allowance is None else RunState.CANARY

@@ -349,7 +349,7 @@ class ReplayWitness(Witness):
             if manifest and run.manifest is None:
                 run.manifest = manifest
                 run.lines = tuple(self.manifest_lines(run.id))
-                letters = int(item["letters"]["N"])
+                letters = int(item["messages"]["N"])
                 if letters != len(run.lines):
                     raise Broken(f"run {run.id} has {letters} letters, {len(run.lines)} lines")
 
@@ -724,7 +724,7 @@ def _written_letters(
     keys = [
         {"pk": {"S": partition}, "sk": {"S": sort}}
         for partition, sort in written(name, options)
-        if "#letter#" in partition or "#group#" in partition
+        if "#message#" in partition or "#group#" in partition
     ]
     items = [
         dynamodb.get_item(TableName=LETTERS, Key=key, ConsistentRead=True).get("Item", {})

@@ -158,7 +158,7 @@ def test_a_waiting_room_that_takes_nothing_bounds_receives_too(stage: Stage) -> 
     with refused(stage.dynamodb, "batch_write_item"):
         reports = minutes(stage, 10)
         assert receives(stage) <= 3
-        assert reports[-1].trouble.endswith("for dynamodb:BatchWriteItem on letters")
+        assert reports[-1].trouble.endswith("for dynamodb:BatchWriteItem on messages")
     minutes(stage, 16)
     assert len(stage.waiting()) == 3
 

@@ -103,7 +103,7 @@ def written(dynamodb: MemoryDynamoDB) -> list[tuple[str, str]]:
     return [
         (
             "row",
-            json.dumps({key: item for key, item in row.items() if key != "letter"}, default=str),
+            json.dumps({key: item for key, item in row.items() if key != "message"}, default=str),
         )
         for row in dynamodb.items(LETTERS)
     ]

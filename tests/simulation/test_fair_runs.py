@@ -114,12 +114,12 @@ def test_a_room_that_gives_no_answer_does_not_keep_the_dlq_from_its_turns(
     dead(stage, 30)
 
     def refuse(self: Any, *arguments: Any) -> Any:
-        raise RoomUnavailable("ThrottlingException for dynamodb:BatchGetItem on letters")
+        raise RoomUnavailable("ThrottlingException for dynamodb:BatchGetItem on messages")
 
     monkeypatch.setattr(type(stage.redriver()._setup.room), "read_in_parts", refuse)
     report = stage.run()
     assert report.counts[Count.ROOM_UNAVAILABLE] == 1
-    assert report.trouble == "ThrottlingException for dynamodb:BatchGetItem on letters"
+    assert report.trouble == "ThrottlingException for dynamodb:BatchGetItem on messages"
     assert not report.ended_well
     assert sent(stage) == {"dlq": 30}
 

@@ -7,12 +7,12 @@ from typing import Any
 from deadletter.aws.dynamodb import DynamoDBTable
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB
-from tests.tables import LETTERS, create_letters_table
+from tests.tables import LETTERS, create_messages_table
 
 
 def letters(clock: Clock | None = None, **options: Any) -> MemoryDynamoDB:
     dynamodb = MemoryDynamoDB(clock or Clock(), **options)
-    create_letters_table(dynamodb)
+    create_messages_table(dynamodb)
     return dynamodb
 
 

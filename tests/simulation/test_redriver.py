@@ -208,7 +208,7 @@ def test_a_letter_with_ten_attributes_goes_unmarked_and_the_ledger_remembers(
         stage.clock.advance(6)
     stage.fail()
     assert stage.run().decisions == {"PARK:RETRIES_EXHAUSTED": 1}
-    rows = [item for item in stage.dynamodb.items("letters") if "stamp" in item]
+    rows = [item for item in stage.dynamodb.items("messages") if "stamp" in item]
     assert all(letter in row["stamp"]["S"] for row in rows)
     assert len(rows) == 4
 
@@ -378,7 +378,7 @@ def test_a_second_run_finds_the_lease_taken_and_gives_its_letters_back(stage: St
     stage.put()
     stage.fail()
     stage.dynamodb.put_item(
-        TableName="letters",
+        TableName="messages",
         Item={
             "pk": {"S": "orders#lease"},
             "sk": {"S": "dlq"},
@@ -535,11 +535,11 @@ def test_a_lane_that_has_long_been_empty_is_looked_into_no_more(stage: Stage) ->
     )
     stage.clock.advance(10)
     assert stage.run().decisions == {"REDRIVE": 1}
-    lanes = [item for item in stage.dynamodb.items("letters") if item["pk"]["S"] == "orders#lanes"]
+    lanes = [item for item in stage.dynamodb.items("messages") if item["pk"]["S"] == "orders#lanes"]
     assert len(lanes) == 1
     stage.clock.advance(90_000)
     stage.run()
-    lanes = [item for item in stage.dynamodb.items("letters") if item["pk"]["S"] == "orders#lanes"]
+    lanes = [item for item in stage.dynamodb.items("messages") if item["pk"]["S"] == "orders#lanes"]
     assert lanes == []
 
 
@@ -578,7 +578,7 @@ def test_a_letter_of_exactly_one_mebibyte_survives_every_decision(
         stage.clock.advance(3_601)
         stage.run()
     assert stage.bodies(getattr(stage, place)) == [body]
-    stamps = [item for item in stage.dynamodb.items("letters") if "stamp" in item]
+    stamps = [item for item in stage.dynamodb.items("messages") if "stamp" in item]
     assert [letter in stamp["stamp"]["S"] for stamp in stamps] == [True]
 
 
@@ -604,7 +604,7 @@ def test_a_ledger_row_that_cannot_be_understood_keeps_its_own_letter_only(stage:
     stage.pipeline = replace(stage.pipeline, consumer_library=True)
     strange, plain = stage.put(), stage.put('{"tenantId": "b"}')
     stage.dynamodb.put_item(
-        TableName="letters",
+        TableName="messages",
         Item={
             "pk": {"S": f"orders#ledger#{strange}"},
             "sk": {"S": "ledger"},
@@ -629,7 +629,7 @@ def test_a_body_that_is_gone_from_s3_stops_no_other_letter_in_the_room(stage: St
     stage.clock.advance(3_601)
     report = stage.run()
     assert report.counts["BadRow"] == 1
-    assert report.bad_rows == (f"letters orders#letter#{gone} letter",)
+    assert report.bad_rows == (f"messages orders#message#{gone} message",)
     assert report.counts["Redriven"] == 20
 
 

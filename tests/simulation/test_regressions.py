@@ -62,7 +62,7 @@ def leave_tokens(stage: Stage, tokens: int, rate: float) -> None:
     """The last run spent its burst: this one gets its letters through a few at a time."""
     stage.pipeline = replace(stage.pipeline, fixed_rate=rate)
     stage.dynamodb.update_item(
-        TableName="letters",
+        TableName="messages",
         Key={"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}},
         UpdateExpression="SET #limit = :limit, paid = :paid",
         ExpressionAttributeNames={"#limit": "limit"},
@@ -143,7 +143,7 @@ def test_a_journal_that_is_down_for_the_room_gives_lease_and_letters_back() -> N
 
     stage.dynamodb.query = query  # type: ignore[method-assign]
     report = stage.run()
-    assert report.stopped == "the journal gave no answer: ReadTimeoutError for dynamodb on letters"
+    assert report.stopped == "the journal gave no answer: ReadTimeoutError for dynamodb on messages"
     down[0] = False
     report = stage.run()
     assert report.stopped == "the source is empty"
@@ -225,7 +225,7 @@ def test_a_letter_let_out_of_the_room_behind_our_back_is_not_moved_again() -> No
         stage.clock.advance(15)
         with patch.object(DynamoDBWaitingRoom, "find", find):
             stage.dynamodb.delete_item(
-                TableName="letters", Key={"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}}
+                TableName="messages", Key={"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}}
             )
             stage.run()
         assert stage.waiting() == []

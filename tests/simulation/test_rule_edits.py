@@ -387,7 +387,7 @@ class Writes:
             return call
 
         def update(**options: Any) -> Any:
-            self.letters += "#letter#" in options["Key"]["pk"]["S"]
+            self.letters += "#message#" in options["Key"]["pk"]["S"]
             return call(**options)
 
         return update

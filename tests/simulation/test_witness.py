@@ -112,7 +112,7 @@ def test_a_letter_in_the_room_is_in_doubt_if_it_was_when_it_was_put_there(
     read(sees, admitter, ends=ends)
     admitter.holds["good0"] = [held(IN_QUEUE)]
     letter = {"B": json.dumps({"body": "~good0~"}).encode()}
-    item = {"copy": {"S": COPY}, "letter": letter, "lane": {"S": "orders|due|1"}}
+    item = {"copy": {"S": COPY}, "message": letter, "lane": {"S": "orders|due|1"}}
     sees._put_into_room(admitter, {"RequestItems": {LETTERS: [{"PutRequest": {"Item": item}}]}})
     assert sees._is_in_doubt(sender, held(IN_ROOM)) is (ends is not None)
     assert not sees._is_in_doubt(sender, held(IN_QUEUE))

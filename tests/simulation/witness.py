@@ -354,7 +354,7 @@ class Witness:
     def _read_from_room(self, process: Process, answer: Mapping[str, Any]) -> None:
         found = answer.get("Items") or answer.get("Responses", {}).get(LETTERS, ())
         for item in found:
-            if "copy" in item and ("letter" in item or "object" in item):
+            if "copy" in item and ("message" in item or "object" in item):
                 uid = uid_of(self._letter_of(item))
                 # In the room the claim is the lock; its end stands in the intent.
                 mark = stamps.parse(item["stamp"]["S"])
@@ -639,8 +639,8 @@ class Witness:
         return str(self._letter_data(item)["body"])
 
     def _letter_data(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        if "letter" in item:
-            data = item["letter"]["B"]
+        if "message" in item:
+            data = item["message"]["B"]
         else:
             try:
                 answer = self._s3.get_object(Bucket=BUCKET, Key=item["object"]["S"])
@@ -736,7 +736,7 @@ class Witness:
 
 
 def written(name: str, options: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The partition and sort keys of the letters table that a call writes."""
+    """The partition and sort keys of the messages table that a call writes."""
     if "RequestItems" in options and name == "batch_write_item":
         requests = options["RequestItems"].get(LETTERS, ())
         keys = [

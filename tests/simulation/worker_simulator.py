@@ -311,7 +311,7 @@ class WorkerSimulation:
                 id=run_id,
                 pipeline="orders",
                 state=RunState.CANARY,
-                letters=len(self.letters),
+                messages=len(self.letters),
                 created=START,
                 started=START,
                 expires=self.plan.expires,

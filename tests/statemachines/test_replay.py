@@ -636,7 +636,7 @@ def test_an_unknown_answer_is_a_lost_execution(
 def test_a_run_that_is_held_for_long_is_looked_at_every_five_minutes(stage: Stage) -> None:
     stage.store(
         held(
-            replace(stage.run, state=RunState.CANARY, letters=60),
+            replace(stage.run, state=RunState.CANARY, messages=60),
             at=stage.clock(),
             by="ada",
             because="",
@@ -694,7 +694,7 @@ def test_a_run_that_was_never_approved_asks_although_its_item_says_that_it_may_s
     stage.approve_above = 59
     stage.asked = True
     now = stage.clock()
-    forged = replace(stage.run, state=RunState.CANARY, generation=4, letters=60, changed=now)
+    forged = replace(stage.run, state=RunState.CANARY, generation=4, messages=60, changed=now)
     stage.store(forged)
     asked(stage, lambda stage: answer(stage, approved=False, by="grace", because="who was that?"))
     assert stage.execute() == "SUCCEEDED"
@@ -705,7 +705,7 @@ def test_a_run_that_was_never_approved_asks_although_its_item_says_that_it_may_s
 
 def test_a_worker_sends_nothing_for_a_run_that_nobody_has_approved(stage: Stage) -> None:
     stage.asked = True
-    stage.store(replace(stage.run, state=RunState.RUNNING, letters=60))
+    stage.store(replace(stage.run, state=RunState.RUNNING, messages=60))
     event = {"step": "work", "run": ID, "execution": stage.run.execution}
     assert "approval" in stage.steps.take(replay_event(event), 900.0)["stopped"]
     stage.keep_answer(ID, ApprovalAnswer(True, "grace", "checked"))
@@ -714,7 +714,7 @@ def test_a_worker_sends_nothing_for_a_run_that_nobody_has_approved(stage: Stage)
 
 def test_a_worker_of_a_held_run_or_of_another_execution_sends_nothing(stage: Stage) -> None:
     stage.asked = False
-    running = replace(stage.run, state=RunState.RUNNING, letters=60)
+    running = replace(stage.run, state=RunState.RUNNING, messages=60)
     stage.store(running)
     event = {"step": "work", "run": ID, "execution": "another"}
     assert "stopped" in stage.steps.take(replay_event(event), 900.0)
@@ -736,7 +736,7 @@ def test_a_run_of_a_pipeline_that_only_observes_is_aborted_and_takes_no_letter(
 
 def test_an_answer_on_record_counts_although_the_question_has_lapsed(stage: Stage) -> None:
     stage.asked, stage.answer = True, ApprovalAnswer(True, "grace", "checked")
-    stage.store(replace(stage.run, state=RunState.WAITING_APPROVAL, letters=60))
+    stage.store(replace(stage.run, state=RunState.WAITING_APPROVAL, messages=60))
     event = {"step": "lapse", "run": ID, "execution": stage.run.execution}
     stage.steps.take(replay_event(event), 900.0)
     assert (stage.run.state, stage.run.approved_by) == (RunState.CANARY, "grace")
@@ -758,7 +758,7 @@ def test_a_run_whose_plan_is_another_one_meanwhile_sends_nothing_more(
     stage: Stage, step: str
 ) -> None:
     stage.asked = False
-    stage.store(replace(stage.run, state=RunState.RUNNING, letters=60))
+    stage.store(replace(stage.run, state=RunState.RUNNING, messages=60))
     stage.plan = lambda _run: None  # type: ignore[method-assign] - as the store answers then
     event = {"step": step, "run": ID, "execution": stage.run.execution}
     stage.steps.take(replay_event(event), 900.0)

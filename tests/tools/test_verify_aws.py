@@ -554,14 +554,14 @@ def test_what_stayed_of_a_run_is_removed_and_a_stranger_s_is_not(
     account: AskedAccount, client: Callable[[str], Any], proving: Proving
 ) -> None:
     def deploy() -> str:
-        for name in (f"{PREFIX}-0a1b2c-letters", f"{PREFIX}-ffffff-letters"):
+        for name in (f"{PREFIX}-0a1b2c-messages", f"{PREFIX}-ffffff-messages"):
             protected(client, name)
         return "made"
 
     steps = proving(deploy=deploy)
     assert [step.fault for step in steps] == ["", ""]
     removed, left = leftovers(account)
-    assert (removed, left) == ([f"table {PREFIX}-ffffff-letters"], [])
+    assert (removed, left) == ([f"table {PREFIX}-ffffff-messages"], [])
 
 
 def protected(client: Callable[[str], Any], name: str) -> None:
@@ -622,7 +622,7 @@ def test_each_claim_is_decided_wrong_or_undecided() -> None:
 def test_the_stacks_of_a_run_are_ours() -> None:
     run = f"{PREFIX}-0a1bfc"
     assert is_ours(f"{pascal_case(run)}-Orders-Queues")
-    assert is_ours(f"{run}-letters-{NUMBER}-eu-west-1")
+    assert is_ours(f"{run}-messages-{NUMBER}-eu-west-1")
     assert not is_ours(f"{PREFIX}-orders-main")
 
 

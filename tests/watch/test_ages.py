@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Mode
-from deadletter.redrive.waiting_room import END_OF_TIME
+from deadletter.contract import DAY, END_OF_TIME, HOUR, MINUTE, WATCH, Mode
 from deadletter.signals.figures import Figure
 from deadletter.watch.observation import LaneState
 from tests.watch.minutes import BEGIN, Minutes

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadletter.circuit.state import NO_END, Circuit, Override, State
-from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Mode
-from deadletter.redrive.waiting_room import END_OF_TIME
+from deadletter.contract import DAY, END_OF_TIME, HOUR, MINUTE, WATCH, Mode
 from deadletter.signals.figures import Figure
 from deadletter.watch.observation import (
     FirstDue,

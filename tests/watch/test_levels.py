@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, WATCH, Mode
+from deadletter.contract import CIRCUIT_LEVELS, DAY, END_OF_TIME, HOUR, MINUTE, WATCH, Mode
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.signals.figures import Count, Figure
 from deadletter.signals.troubles import TroubleKind
 from deadletter.signals.troubles import why as why_seen
@@ -295,7 +294,7 @@ def test_a_rescue_fills_its_lanes_for_fifteen_minutes() -> None:
 
 def test_a_lane_with_letters_or_with_a_due_time_is_a_lane_that_holds_letters() -> None:
     """Its figures go on as 0 for a while after that."""
-    rows = {"rule": LaneRow(letters=2), "circuit": LaneRow(held_at=3.0)}
+    rows = {"rule": LaneRow(messages=2), "circuit": LaneRow(held_at=3.0)}
     held = first_due(rows, FirstDue(5.0), 7.0)
     assert {kind: row.held_at for kind, row in held.items()} == {
         "rule": 7.0,
@@ -306,9 +305,9 @@ def test_a_lane_with_letters_or_with_a_due_time_is_a_lane_that_holds_letters() -
 
 def test_the_age_of_a_rescued_lane_is_known_only_while_it_holds_letters() -> None:
     sent = END_OF_TIME + 5.0
-    assert LaneRow(letters=1, first_due=sent).oldest == 5.0
-    assert LaneRow(letters=0, first_due=sent).oldest is None
-    assert LaneRow(letters=1).oldest is None
+    assert LaneRow(messages=1, first_due=sent).oldest == 5.0
+    assert LaneRow(messages=0, first_due=sent).oldest is None
+    assert LaneRow(messages=1).oldest is None
 
 
 def test_a_level_is_shown_as_0_for_ten_minutes_to_the_second() -> None:

@@ -101,7 +101,7 @@ class Newsdesk:
 
     def _seen(self, name: str, count: int) -> SeenCause:
         return SeenCause(
-            letters=count,
+            messages=count,
             since=self.now - 30,
             last_at=self.failed_at.get(name, self.now - 1),
             sample=f"{name}-1",
@@ -111,17 +111,17 @@ class Newsdesk:
         )
 
     def _queues(self) -> dict[str, QueueRow]:
-        dlq = QueueRow(letters=self.dead, read_at=self.now, held_at=self.dead_at)
+        dlq = QueueRow(messages=self.dead, read_at=self.now, held_at=self.dead_at)
         parking = {
             f"parking:{id_}": QueueRow(
-                letters=self.parked.get(id_, 0),
+                messages=self.parked.get(id_, 0),
                 read_at=self.now,
                 held_at=self.now if self.parked.get(id_) else None,
                 rescued_at=self.rescued_at.get(id_),
             )
             for id_ in SETTINGS.parking
         }
-        return {"main": QueueRow(letters=7, held_at=self.now), "dlq": dlq, **parking}
+        return {"main": QueueRow(messages=7, held_at=self.now), "dlq": dlq, **parking}
 
     def of(self, *types: EventType) -> list[tuple[str, str]]:
         return [(news.type, news.about) for _, news in self.told if news.type in types]
@@ -376,10 +376,10 @@ def test_a_rescue_from_the_parking_queue_to_its_lane_makes_no_news() -> None:
     desk.rescued_at["default"] = desk.now
     for queue, lane in ((10, 4), (0, 4), (0, 10)):
         desk.parked["default"] = queue
-        desk.lanes["parked"] = LaneRow(letters=lane)
+        desk.lanes["parked"] = LaneRow(messages=lane)
         desk.pass_minutes(7)
     assert len(desk.of(PARKED)) == 1
-    desk.lanes["parked"] = LaneRow(letters=12)
+    desk.lanes["parked"] = LaneRow(messages=12)
     desk.pass_minutes(2)
     assert desk.told[-1][1].detail == {
         "queue": "default",

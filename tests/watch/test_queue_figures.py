@@ -16,7 +16,7 @@ def reading(row: QueueRow, letters: int, now: float) -> QueueRow:
 
 def test_letters_that_are_left_only_become_fewer() -> None:
     """Those that come later are not another pipeline's: a rescue has to receive them."""
-    row = QueueRow(letters=5, left=5)
+    row = QueueRow(messages=5, left=5)
     assert [(row := reading(row, letters, BEGIN)).left for letters in (6, 2, 5)] == [5, 2, 2]
     assert reading(QueueRow(left=None), 3, BEGIN).left == 3
 
@@ -48,7 +48,7 @@ def test_readings_up_to_three_minutes_apart_are_in_a_row() -> None:
 
 
 def test_no_age_and_no_time_to_expiry_is_below_zero() -> None:
-    row = QueueRow(letters=1, filled_at=BEGIN + 30, oldest_seen=BEGIN + 30, retention=10.0)
+    row = QueueRow(messages=1, filled_at=BEGIN + 30, oldest_seen=BEGIN + 30, retention=10.0)
     for now, age, left in ((BEGIN, 0, 40), (BEGIN + 30, 0, 10), (BEGIN + 41, 11, 0)):
         points = queue_points("dlq", row, LaneRow(), now)
         assert [point.value for point in points] == [1, age, left]
@@ -56,4 +56,4 @@ def test_no_age_and_no_time_to_expiry_is_below_zero() -> None:
 
 def test_a_row_before_its_first_reading_knows_nothing() -> None:
     row = QueueRow()
-    assert (row.letters, row.left, row.read_at, row.created, row.retention) == (0, 0, 0, 0, 0)
+    assert (row.messages, row.left, row.read_at, row.created, row.retention) == (0, 0, 0, 0, 0)

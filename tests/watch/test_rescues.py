@@ -194,7 +194,7 @@ def test_a_letter_that_a_run_saw_and_left_bounds_the_rescue() -> None:
 
 
 def test_a_queue_whose_retention_was_never_read_is_not_rescued() -> None:
-    unread = QueueRow(letters=3, read_at=BEGIN, created=BEGIN - 365 * DAY)
+    unread = QueueRow(messages=3, read_at=BEGIN, created=BEGIN - 365 * DAY)
     known = replace(unread, retention=4.0 * DAY)
     for row, is_due in ((unread, False), (known, True)):
         assert is_due is rescue_due(
@@ -214,11 +214,11 @@ def due_after(row: QueueRow, seconds: float) -> bool:
 
 def test_a_rescue_is_repeated_after_110_seconds_or_after_890_if_nothing_came() -> None:
     """The watch starts a few seconds early or late, and still misses no turn."""
-    row = QueueRow(letters=3, created=BEGIN - 365 * DAY, retention=4.0 * DAY, rescued_at=BEGIN)
+    row = QueueRow(messages=3, created=BEGIN - 365 * DAY, retention=4.0 * DAY, rescued_at=BEGIN)
     more, same = replace(row, left=2), replace(row, left=3)
     assert [due_after(more, seconds) for seconds in (109.5, 110, 111)] == [False, True, True]
     assert [due_after(same, seconds) for seconds in (889.5, 890, 891)] == [False, True, True]
-    assert not due_after(replace(row, letters=0, left=None), 890)
+    assert not due_after(replace(row, messages=0, left=None), 890)
 
 
 def test_a_queue_is_unreadable_once_a_reading_is_older_than_110_seconds() -> None:
@@ -247,7 +247,7 @@ def test_an_empty_queue_that_cannot_be_read_is_rescued_again_after_a_quarter_of_
 def test_a_queue_is_drained_for_an_hour_after_it_was_empty() -> None:
     """Where the bound is always near, runs that empty the queue each hour need no rescue."""
     always_near = 5.0 * DAY + HOUR
-    row = QueueRow(letters=1, retention=always_near, read_at=BEGIN, drained_at=BEGIN - HOUR)
+    row = QueueRow(messages=1, retention=always_near, read_at=BEGIN, drained_at=BEGIN - HOUR)
     for drained_at, is_due in ((BEGIN - HOUR, False), (BEGIN - HOUR - 1, True)):
         assert is_due is rescue_due(
             replace(row, drained_at=drained_at),

@@ -32,8 +32,8 @@ from tests.watch.minutes import Minutes
 FULL = WatchRow(
     first_at=1.5,
     ran_at=2.25,
-    queues={"dlq": QueueRow(letters=3, read_at=9.0, filled_at=4.5), "main": QueueRow()},
-    lanes={"due": LaneRow(letters=7, first_due=8.0)},
+    queues={"dlq": QueueRow(messages=3, read_at=9.0, filled_at=4.5), "main": QueueRow()},
+    lanes={"due": LaneRow(messages=7, first_due=8.0)},
     counted_at=3.0,
     levels={"CircuitState": Level(2, 4.0)},
     failing={"router": Failing(5.0, 2, "a \u2028 reason")},
@@ -48,7 +48,7 @@ FULL = WatchRow(
         openings={"orders": CircuitOpenings(outage=4, trips=2, at=(1.0, 2.5))},
         many_since=9.5,
     ),
-    attended={"parking:default": AttendedRow(letters=3, at=1.0, times=(2.0, 3.5), counts=(3, 2))},
+    attended={"parking:default": AttendedRow(messages=3, at=1.0, times=(2.0, 3.5), counts=(3, 2))},
     replays=ReplaysRow(broken=("r1",), lost={"r2": (1.0, 2.0)}, moved_at=3.0),
     main=MainRow(asked_at=4.0, oldest=0.5),
     depths=(1, 0, 3),
@@ -60,14 +60,14 @@ FULL = WatchRow(
             "f": AnnouncedCause(
                 noticed_at=1.0,
                 seen_at=2.0,
-                letters=3,
+                messages=3,
                 category="transient",
                 error_type="HTTPError",
                 is_told=True,
             )
         },
         recovered_until=2.5,
-        parked={"default": ParkedRow(letters=4, last=5, told_at=6.0)},
+        parked={"default": ParkedRow(messages=4, last=5, told_at=6.0)},
         expiring={"dlq": 7.5},
     ),
 )
@@ -79,10 +79,10 @@ def test_a_row_is_read_as_it_was_written(row: WatchRow) -> None:
 
 
 def test_a_field_of_a_later_version_is_left_out() -> None:
-    text = '{"first_at":1,"ran_at":2,"new":1,"queues":{"dlq":{"letters":3,"new":4}}}'
+    text = '{"first_at":1,"ran_at":2,"new":1,"queues":{"dlq":{"messages":3,"new":4}}}'
     row = row_from_json(text)
     assert row is not None
-    assert row.queues == {"dlq": QueueRow(letters=3)}
+    assert row.queues == {"dlq": QueueRow(messages=3)}
 
 
 @each_row(
@@ -94,7 +94,7 @@ def test_a_field_of_a_later_version_is_left_out() -> None:
         '{"first_at":"1","ran_at":2}',
         '{"first_at":true,"ran_at":2}',
         '{"first_at":1,"ran_at":2,"queues":[]}',
-        '{"first_at":1,"ran_at":2,"queues":{"dlq":{"letters":"3"}}}',
+        '{"first_at":1,"ran_at":2,"queues":{"dlq":{"messages":"3"}}}',
         '{"first_at":1,"ran_at":2,"levels":{"x":{"value":3}}}',
         '{"first_at":NaN,"ran_at":2}',
         '{"first_at":1,"ran_at":2,"depths":[true]}',
@@ -144,10 +144,10 @@ def test_a_trouble_that_lacks_a_fact_of_its_command_is_left_out() -> None:
         (None, NewsRow()),
         ([1], NewsRow()),
         ({"read_at": "1", "recovered_until": True, "causes": 3, "parked": [], "new": 1}, NewsRow()),
-        ({"read_at": 1, "causes": {"f": {"letters": 3}, "g": 3}}, NewsRow(read_at=1.0)),
+        ({"read_at": 1, "causes": {"f": {"messages": 3}, "g": 3}}, NewsRow(read_at=1.0)),
         (
-            {"parked": {"a": {"letters": 1}, "b": {"letters": 1, "last": 2, "new": 3}}},
-            NewsRow(parked={"b": ParkedRow(letters=1, last=2)}),
+            {"parked": {"a": {"messages": 1}, "b": {"messages": 1, "last": 2, "new": 3}}},
+            NewsRow(parked={"b": ParkedRow(messages=1, last=2)}),
         ),
         ({"expiring": {"dlq": None, "main": 8}}, NewsRow(expiring={"main": 8})),
     ],

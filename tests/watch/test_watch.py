@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
-from deadletter.contract import DAY, HOUR, MINUTE
+from deadletter.contract import DAY, END_OF_TIME, HOUR, MINUTE
 from deadletter.failure.causes import CauseHold, Causes, CausesUnavailable
 from deadletter.message.queue import Depth, QueueState, QueueUnavailable
 from deadletter.outage.reconciler import Sweep
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.redrive.waiting_room import END_OF_TIME, Lane, LaneCount, RoomUnavailable
+from deadletter.redrive.waiting_room import Lane, LaneCount, RoomUnavailable
 from deadletter.replay.care import Care
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from deadletter.rules.refused_rule import RefusedRule
@@ -29,7 +29,7 @@ from deadletter.watch.watch_settings import WatchSettings
 
 T = TypeVar("T")
 NOW = 1_800_000_000.0
-REASON = "AccessDeniedException for something:Done on deadletter-letters"
+REASON = "AccessDeniedException for something:Done on deadletter-messages"
 
 
 def one_by_one(calls: Sequence[Callable[[], T]]) -> list[T]:
@@ -356,7 +356,7 @@ def test_causes_that_are_held_now_are_a_level() -> None:
 def full_for_an_hour(world: World) -> None:
     """The main queue has not been seen empty for an hour."""
     assert world.row is not None
-    main = replace(world.row.queues["main"], letters=1, filled_at=world.now - HOUR - MINUTE)
+    main = replace(world.row.queues["main"], messages=1, filled_at=world.now - HOUR - MINUTE)
     queues = {**world.row.queues, "main": main}
     # Another process has looked since.
     world.row = replace(world.row, queues=queues, ran_at=world.now + 1)

@@ -38,7 +38,7 @@ def deployed(box: Any, patch: pytest.MonkeyPatch, **webhook: Any) -> Iterator[Le
         "WEBHOOK": json.dumps(webhook),
         "MAIN_URL": box.main,
         "PARKING": json.dumps({"default": box.lot}),
-        "LETTERS_TABLE": "letters",
+        "MESSAGES_TABLE": "messages",
         "CIRCUITS_TABLE": "circuits",
         "ENDPOINTS_TABLE": "endpoints",
         "TRUSTED_SENDERS": "[]",

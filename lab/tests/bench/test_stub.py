@@ -58,17 +58,17 @@ def test_each_letter_has_a_failure_record_and_what_is_there_at_first_is_not_coun
     letters = LetterSeries(number=7, body_bytes=200)
     with stub(Conditions(letters=letters, latency=0.0, intents=2, lanes=3)) as at:
         dynamodb = client(at, "dynamodb")
-        rows = dynamodb.scan(TableName="letters")["Items"]
+        rows = dynamodb.scan(TableName="messages")["Items"]
         assert sum("#ledger#" in row["pk"]["S"] for row in rows) == 7
         assert sum("plans" in row for row in rows) == 2
         assert sum("touched" in row for row in rows) == 3
         key = {"pk": {"S": "a"}, "sk": {"S": "b"}}
         item = {**key, "bytes": {"B": b"\x00\xff"}}
         absent = {"ConditionExpression": "attribute_not_exists(pk)"}
-        dynamodb.put_item(TableName="letters", Item=item, **absent)
-        assert dynamodb.get_item(TableName="letters", Key=key)["Item"] == item
+        dynamodb.put_item(TableName="messages", Item=item, **absent)
+        assert dynamodb.get_item(TableName="messages", Key=key)["Item"] == item
         with pytest.raises(dynamodb.exceptions.ConditionalCheckFailedException):
-            dynamodb.put_item(TableName="letters", Item=item, **absent)
+            dynamodb.put_item(TableName="messages", Item=item, **absent)
         spent = at.spent()
         assert spent.dynamodb == {"Scan": 1, "PutItem": 2, "GetItem": 1}
         assert spent.write_requests == 2

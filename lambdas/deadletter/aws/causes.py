@@ -158,7 +158,7 @@ def to_json(causes: Causes) -> str:
         "counts": causes.counts,
         "stretch": None
         if stretch is None
-        else {**asdict(stretch), "letters": sorted(stretch.letters)},
+        else {**asdict(stretch), "messages": sorted(stretch.messages)},
         "holds": {cause: asdict(hold) for cause, hold in causes.holds.items()},
     }
     return json.dumps({name: value for name, value in data.items() if value})
@@ -208,7 +208,7 @@ def _stretch(data: Mapping[str, Any]) -> Stretch:
         since=_time(data["since"]),
         failures=int(data["failures"]),
         others=int(data["others"]),
-        letters=frozenset(map(int, data["letters"])),
+        messages=frozenset(map(int, data["messages"])),
         error_type=str(data["error_type"]),
     )
 

@@ -1,6 +1,6 @@
 """Edits of rules and endpoints, as the streams of their tables show them, and what comes of them.
 
-Verdicts on rules are written onto their items, versions and counts into the letters table, and
+Verdicts on rules are written onto their items, versions and counts into the messages table, and
 the history of both into the audit table. What a rule may name is in the registrations of pipelines.
 """
 
@@ -131,10 +131,10 @@ class DynamoDBNamesakes:
 
 
 class DynamoDBBookVersions:
-    """The versions of rules, in the letters table."""
+    """The versions of rules, in the messages table."""
 
-    def __init__(self, client: DynamoDBClient, letters_table: str) -> None:
-        self._table = DynamoDBTable(client, letters_table)
+    def __init__(self, client: DynamoDBClient, messages_table: str) -> None:
+        self._table = DynamoDBTable(client, messages_table)
 
     def write(self, pipeline: str, version: str) -> None:
         with ours(CheckUnavailable):
@@ -142,10 +142,10 @@ class DynamoDBBookVersions:
 
 
 class DynamoDBVersionCounts:
-    """What versions of rules have matched, in the letters table."""
+    """What versions of rules have matched, in the messages table."""
 
-    def __init__(self, client: DynamoDBClient, letters_table: str) -> None:
-        self._table = DynamoDBTable(client, letters_table)
+    def __init__(self, client: DynamoDBClient, messages_table: str) -> None:
+        self._table = DynamoDBTable(client, messages_table)
 
     def forget(self, pipelines: Iterable[str], rule_id: str, keep: str | None) -> None:
         kept = None if keep is None else rule_counts_key(rule_id, keep)

@@ -107,7 +107,7 @@ _ACTIONS = {
 def refusal(error: Exception, service: str, resource: str) -> str:
     """What failed, in the words that an IAM policy or a quota is written in.
 
-    For example `AccessDeniedException for dynamodb:Query on deadletter-letters`. `service` is
+    For example `AccessDeniedException for dynamodb:Query on deadletter-messages`. `service` is
     the prefix of its actions, `resource` a name: never a URL with a signature, never content.
     """
     if not isinstance(error, ClientError):

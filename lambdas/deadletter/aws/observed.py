@@ -9,9 +9,8 @@ from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import NoteRow, ignore, ours
 from deadletter.aws.rows import Broken, decoded
 from deadletter.aws.table import SORT, Key, stored_number
-from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.contract import END_OF_TIME, ROWS_KEPT, Partition
 from deadletter.redrive.observed import Observed, ObservedUnavailable, from_text, to_text
-from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.routing.decision import Decision
 
 
@@ -44,7 +43,7 @@ class DynamoDBObserved:
                 return
             self._table.change(key, {
                 "since": stored_number(after.since),
-                "letters": to_text(after),
+                "messages": to_text(after),
                 "ttl": int(self._clock() + ROWS_KEPT),
             })  # fmt: skip
 
@@ -66,7 +65,7 @@ class DynamoDBObserved:
 
 
 def _observed(item: Mapping[str, Any]) -> Observed:
-    observed = from_text(str(item["letters"]), float(item["since"]))
-    if to_text(observed) != item["letters"] or not 0 <= observed.since < END_OF_TIME:
+    observed = from_text(str(item["messages"]), float(item["since"]))
+    if to_text(observed) != item["messages"] or not 0 <= observed.since < END_OF_TIME:
         raise ValueError("not as a run writes it")
     return observed

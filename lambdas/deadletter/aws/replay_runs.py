@@ -55,7 +55,7 @@ LARGEST_ITEM = 1_000
 _LARGEST = 2.0**53
 """More than any time, count or pace of a run."""
 
-_MOST_BECAUSE = 158  # bytes
+_MOST_BECAUSE = 140  # bytes
 _MOST_BY = 80  # bytes
 
 _TIMES = frozenset(
@@ -218,7 +218,7 @@ def run_from_item(item: Mapping[str, Any], pipeline: str, table: str) -> ReplayR
 
 
 def _run_in(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
-    counts, letters, counted = item.get("counts", {}), item.get("letters"), item.get("counted")
+    counts, letters, counted = item.get("counts", {}), item.get("messages"), item.get("counted")
     plain_fields: dict[str, Any] = {
         **{name: float(item[name]) for name in _TIMES},
         **{name: int(item[name]) for name in _WHOLE},
@@ -233,7 +233,7 @@ def _run_in(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
         state=RunState(item["state"]),
         resume_to=RunState(item["resume_to"]),
         counted=None if counted is None else int(counted),
-        letters=None if letters is None else int(letters),
+        messages=None if letters is None else int(letters),
         counts={str(name): int(number) for name, number in counts.items()},
         left=bool(item["left"]),
         **plain_fields,

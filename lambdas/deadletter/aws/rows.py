@@ -4,7 +4,7 @@ A decoder raises for a row that is not as we write it. Nothing of that leaves an
 makes it `Broken`, a value with the name of the row. Such a row is noted by its name, left as it is,
 and stops nothing else.
 
-Who may write one row of the letters table can give it any attribute that a policy lets it, and so
+Who may write one row of the messages table can give it any attribute that a policy lets it, and so
 put it into any lane or under any cause. Readers rebuild the key from the one partition kind that
 such rows have, ignore the others, and count them as `ForeignRow`.
 """
@@ -48,7 +48,7 @@ def readable(
 def decoded(
     decode: Callable[[Mapping[str, Any]], T], row: Mapping[str, Any], table: str
 ) -> T | Broken:
-    """What a decoder reads in a row of the letters table, given as plain data."""
+    """What a decoder reads in a row of the messages table, given as plain data."""
     return readable(decode, row, Broken(row_name(table, row.get(PARTITION), row.get(SORT))))
 
 
@@ -82,7 +82,7 @@ class BadRows:
         return names
 
 
-NO_GROUP = "letter"
+NO_GROUP = "message"
 """Sort key of a waiting letter's row without a FIFO group."""
 
 FAILURES = "ledger"

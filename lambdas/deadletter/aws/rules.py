@@ -35,18 +35,18 @@ class DynamoDBRules:
     """The stored rules, read consistently when they have changed.
 
     A book of a thousand rules is half a megabyte, and routers need it all day: at most once in five
-    seconds they read its versions, two small rows that the rule checker writes in `letters_table`.
+    seconds they read its versions, two small rows that the rule checker writes in `messages_table`.
     """
 
     def __init__(
         self,
         client: DynamoDBClient,
         table: str,
-        letters_table: str,
+        messages_table: str,
         clock: Callable[[], float],
     ) -> None:
         self._table = DynamoDBTable(client, table, RULES)
-        self._letters = DynamoDBTable(client, letters_table)
+        self._letters = DynamoDBTable(client, messages_table)
         self._clock = clock
         self._known: dict[str, _KnownRules] = {}
 

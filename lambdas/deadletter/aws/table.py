@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from deadletter.contract import LETTERS
+from deadletter.contract import MESSAGES
 
-PARTITION = LETTERS.partition
-SORT = LETTERS.sort
+PARTITION = MESSAGES.partition
+SORT = MESSAGES.sort
 
 T = TypeVar("T")
 

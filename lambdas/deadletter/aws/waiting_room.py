@@ -53,6 +53,7 @@ from deadletter.aws.table import (
 )
 from deadletter.contract import (
     DUE_LANE,
+    END_OF_TIME,
     HOUR,
     LANES,
     MINUTE,
@@ -72,7 +73,6 @@ from deadletter.pace.lane import LanePaid
 from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
-    END_OF_TIME,
     FOREVER,
     NOT_REVIEWED,
     SHARDS,
@@ -549,7 +549,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
         Its key alone proves nothing: an update that says only when a row is due makes a row.
         """
-        return is_own_letter(self._pipeline, item) and ("letter" in item or "object" in item)
+        return is_own_letter(self._pipeline, item) and ("message" in item or "object" in item)
 
     def due(
         self,
@@ -806,7 +806,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         if copy not in self._with_body:
             data = compact_json(to_json(letter))
             if len(data) <= INLINE_BYTES:
-                return {**item, "letter": data}
+                return {**item, "message": data}
             if not self._store_body(copy, data):
                 return None
         self._with_body.discard(copy)
@@ -936,7 +936,7 @@ def _body_in_s3(item: Mapping[str, Any]) -> str | None:
     """The name under which an item's letter is in S3, as a person has edited it; None if it is
     in the item.
     """
-    for inline, in_s3 in (("edit", "edit_object"), ("letter", "object")):
+    for inline, in_s3 in (("edit", "edit_object"), ("message", "object")):
         if inline in item or in_s3 in item:
             return None if inline in item else str(item[in_s3])
     return None
@@ -944,7 +944,7 @@ def _body_in_s3(item: Mapping[str, Any]) -> str | None:
 
 def _text_of(item: Mapping[str, Any]) -> bytes:
     """The letter that is in the item itself, as a person has edited it."""
-    return bytes(item["edit"] if "edit" in item else item["letter"])
+    return bytes(item["edit"] if "edit" in item else item["message"])
 
 
 def _parts_in_memory(items: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
@@ -964,7 +964,7 @@ def _parts_in_memory(items: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Ma
 
 def _inline(item: Mapping[str, Any]) -> Letter | None:
     """The letter in an item; None if it is in S3, or malformed."""
-    return readable(lambda item: from_json(json.loads(bytes(item["letter"]))), item, None)
+    return readable(lambda item: from_json(json.loads(bytes(item["message"]))), item, None)
 
 
 def _is_read_alone(lane: str) -> bool:

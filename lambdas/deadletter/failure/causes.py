@@ -95,13 +95,13 @@ class Stretch:
     since: float
     failures: int = 0
     others: int = 0
-    letters: frozenset[int] = frozenset()
+    messages: frozenset[int] = frozenset()
     error_type: str = ""
 
     @property
     def dominates(self) -> bool:
         """Whether enough letters failed for the cause, and more often than all else happened."""
-        return len(self.letters) >= LEAST_LETTERS and self.failures - self.others >= LEAST_LEAD
+        return len(self.messages) >= LEAST_LETTERS and self.failures - self.others >= LEAST_LEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +290,12 @@ def _after(stretch: Stretch | None, second: Second) -> Stretch | None:
             return None
     letters = [failed.letter for failed in second.failed if failed.cause == stretch.cause]
     others = second.total - len(letters) if second.at >= int(stretch.since) else 0
-    known = sorted({*stretch.letters, *letters})[:MOST_LETTERS]
+    known = sorted({*stretch.messages, *letters})[:MOST_LETTERS]
     stretch = replace(
         stretch,
         failures=stretch.failures + len(letters),
         others=stretch.others + others,
-        letters=frozenset(known),
+        messages=frozenset(known),
     )
     return stretch if stretch.failures > stretch.others else None
 

@@ -102,7 +102,7 @@ class FailureKind:
 
     fingerprint: str
     error_type: str
-    letters: int
+    messages: int
 
 
 WEIGHT = (Blame.DEPENDENCY, Blame.CONFIGURATION, Blame.NEITHER)

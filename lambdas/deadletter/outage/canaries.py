@@ -14,6 +14,7 @@ from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.contract import (
     CONFIG_SUFFIX,
     DEPENDENCY_PREFIX,
+    END_OF_TIME,
     RESPONSE,
     Mode,
     circuit_lane,
@@ -30,7 +31,7 @@ from deadletter.redrive.lane_claim import LaneClaim, lane_slot
 from deadletter.redrive.mover import MARGIN, Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
+from deadletter.redrive.waiting_room import SHARDS, OpenShard, WaitingRoom
 from deadletter.routing.decision import Hold, Redrive
 from deadletter.routing.router import (
     Router,

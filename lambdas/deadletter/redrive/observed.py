@@ -43,12 +43,12 @@ class Observed:
     """
 
     since: float
-    letters: Mapping[str, ObservedLetter] = field(default_factory=dict)
+    messages: Mapping[str, ObservedLetter] = field(default_factory=dict)
     more: int = 0
 
     def with_judged(self, judged: Iterable[tuple[str, Decision]], now: float) -> Observed:
         """This with more letters, by their origin ids; one that was judged before is left out."""
-        letters, more = dict(self.letters), self.more
+        letters, more = dict(self.messages), self.more
         for origin, decision in judged:
             if origin in letters:
                 continue
@@ -84,11 +84,11 @@ def to_text(observed: Observed) -> str:
     """The letters as JSON; each place and each reason once."""
     places: dict[tuple[str, ...], int] = {}
     letters: dict[str, Any] = {}
-    for origin, letter in observed.letters.items():
+    for origin, letter in observed.messages.items():
         where = letter.where
         key = (where.action, where.target, where.rule, letter.because)
         letters[origin] = [places.setdefault(key, len(places)), int(letter.at)]
-    return json.dumps({"places": list(places), "letters": letters, "more": observed.more},
+    return json.dumps({"places": list(places), "messages": letters, "more": observed.more},
                       separators=(",", ":"))  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def from_text(text: str, since: float) -> Observed:
         places = [tuple(map(str, place)) for place in data["places"]]
         letters = {
             str(origin): ObservedLetter(WouldGo(*places[index][:3]), float(at), places[index][3])
-            for origin, (index, at) in data["letters"].items()
+            for origin, (index, at) in data["messages"].items()
         }
         return Observed(since, letters, int(data["more"]))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):

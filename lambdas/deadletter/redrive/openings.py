@@ -8,13 +8,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from deadletter.contract import HOUR, JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_lane, delay_lane
+from deadletter.contract import (
+    END_OF_TIME,
+    HOUR,
+    JUDGED_LANES,
+    MAIN_DLQ,
+    MINUTE,
+    dedicated_lane,
+    delay_lane,
+)
 from deadletter.pace.lane import forget_savings
 from deadletter.redrive.lane_review import REVIEWED_LANES, review_lanes
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.round_robin import NO_TURN, LastTurn, after_tour, in_turn
 from deadletter.redrive.waiting_room import (
-    END_OF_TIME,
     FOREVER,
     SHARDS,
     Lane,

@@ -202,7 +202,7 @@ class Tally:
         with self._lock:
             self._judged += of
             for kind in kinds:
-                self._failures[kind.fingerprint] += kind.letters
+                self._failures[kind.fingerprint] += kind.messages
                 self._error_types[kind.fingerprint] = kind.error_type
 
     def note_judged(self, judged: Iterable[tuple[str, Decision]]) -> None:
@@ -217,7 +217,7 @@ class Tally:
             dominant = self._dominant()
             counts = {metric: number for metric, number in self._counts.items() if number}
             if dominant is not None:
-                counts[Count.DOMINANT_FAILURE] = dominant.letters
+                counts[Count.DOMINANT_FAILURE] = dominant.messages
             why_not_well = self._why_not_well()
             return Report(
                 pipeline,
@@ -232,7 +232,7 @@ class Tally:
                 ended_well=not why_not_well,
                 trouble=self._trouble or why_not_well,
                 published=dict(self._published),
-                letters=tuple(self._letters),
+                messages=tuple(self._letters),
                 ages=tuple(self._ages),
                 costly_rules=dict(self._costly_rules),
                 after_kill=self._after_kill,
@@ -275,7 +275,7 @@ class Report:
     `dominant` is the failure of more than half of its letters. `ended_well` says that
     the run could do its work, or had none;
     `trouble` names what AWS refused or did not answer, such as
-    `AccessDeniedException for dynamodb:Query on deadletter-letters`; `published` are the
+    `AccessDeniedException for dynamodb:Query on deadletter-messages`; `published` are the
     numbers among `counts` that were published during the run. `letters` are the message ids and
     decisions of a dry run that a person asked for, `ages` the ages in seconds of the letters that
     it received. `shard` says which part of a drain it was, as `2 of 4`; empty for a run alone.
@@ -295,7 +295,7 @@ class Report:
     ended_well: bool = True
     trouble: str = ""
     published: Mapping[str, int] = field(default_factory=dict)
-    letters: Sequence[Mapping[str, Any]] = ()
+    messages: Sequence[Mapping[str, Any]] = ()
     ages: Sequence[int] = ()
     costly_rules: Mapping[str, int] = field(default_factory=dict)
     shard: str = ""
@@ -349,7 +349,7 @@ class Report:
             "limited_rules": list(self.limited_rules),
             **({"costly_rules": dict(self.costly_rules)} if self.costly_rules else {}),
             **({"bad_rows": list(self.bad_rows)} if self.bad_rows else {}),
-            **({"messages": list(self.letters)} if self.letters else {}),
+            **({"messages": list(self.messages)} if self.messages else {}),
             **({} if self.dominant is None else {"dominant_failure": asdict(self.dominant)}),
         }
 

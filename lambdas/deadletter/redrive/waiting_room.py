@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from deadletter.contract import PARKED_LANE, dedicated_lane, run_lane
+from deadletter.contract import END_OF_TIME, PARKED_LANE, dedicated_lane, run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import LetterStore, ReceivedLetter
@@ -121,7 +121,7 @@ class Lane:
 class LaneCount:
     """How many letters a lane holds; `is_at_least` if there are more than were counted."""
 
-    letters: int
+    messages: int
     is_at_least: bool = False
 
 
@@ -251,9 +251,6 @@ def shard_of(letter: Letter, fifo: bool) -> int:
     key = letter.group if fifo and letter.group else letter.message_id
     return hashlib.blake2b(key.encode(), digest_size=1).digest()[0] % SHARDS
 
-
-END_OF_TIME = 2.0**40
-"""Epoch seconds later than the due time of any letter, rescued ones aside."""
 
 FOREVER = 2 * END_OF_TIME
 """Epoch seconds later than the due time of rescued letters too."""

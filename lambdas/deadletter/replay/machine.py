@@ -109,7 +109,7 @@ class Taken:
 class Frozen:
     """The snapshot: its letters, and the hash of its manifest."""
 
-    letters: int
+    messages: int
     manifest: str
 
 
@@ -350,14 +350,14 @@ class ReplaySteps:
         frozen = self._setup.freeze(run, plan, deadline)
         if frozen is None:
             return self._step(event, ReplayNext.FREEZE, run)
-        asks = bool(frozen.letters) and self._needs_approval(plan, frozen)
-        holds = bool(frozen.letters) and plan.hold and not asks
+        asks = bool(frozen.messages) and self._needs_approval(plan, frozen)
+        holds = bool(frozen.messages) and plan.hold and not asks
         state = RunState.WAITING_APPROVAL if asks else RunState.CANARY
         because = "it was planned so" if holds else ""
         state = RunState.HELD if holds else state
         after = moved_to(run, state, at=self._setup.clock(), by=BY, because=because)
-        counts = {ReplayOutcome.OPEN.name: frozen.letters}
-        after = replace(after, letters=frozen.letters, manifest=frozen.manifest, counts=counts)
+        counts = {ReplayOutcome.OPEN.name: frozen.messages}
+        after = replace(after, messages=frozen.messages, manifest=frozen.manifest, counts=counts)
         if holds:
             after = replace(after, resume_to=RunState.CANARY)
         self._setup.plans.keep_asked(run.id, asked=asks)
@@ -377,7 +377,7 @@ class ReplaySteps:
             # Its letters are parked again, and nothing is sent.
             return False
         above = self._setup.approve_above
-        return plan.approve or (above is not None and frozen.letters > above)
+        return plan.approve or (above is not None and frozen.messages > above)
 
     def _approval(
         self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
@@ -472,7 +472,7 @@ class ReplaySteps:
         if run.is_live and not run.may_send:
             return self._step(event, ReplayNext.JUDGE, run)
         now = self._setup.clock()
-        if run.letters is None:
+        if run.messages is None:
             # Aborted before there was a snapshot: nothing was sent, and all of it has left.
             return self._ended(event, run)
         sums = self._setup.reconcile(run, plan, deadline)
@@ -480,7 +480,7 @@ class ReplaySteps:
         if run.state in (RunState.BROKEN, RunState.DONE):
             after = replace(run, generation=run.generation + 1)
         elif sums.unaccounted and run.counts.get(UNACCOUNTED) != sums.unaccounted:
-            because = f"{sums.unaccounted} of {run.letters} messages have no outcome"
+            because = f"{sums.unaccounted} of {run.messages} messages have no outcome"
             after = moved_to(run, RunState.BROKEN, at=now, by=BY, because=because)
         elif run.state is RunState.ABORTED:
             # A person who aborts a broken run has seen its sum.
@@ -578,7 +578,7 @@ def run_detail(run: ReplayRun) -> dict[str, Any]:
         "state": str(run.state),
         **({"before": run.told} if run.told else {}),
         "counts": {name: int(count) for name, count in run.counts.items()},
-        **({} if run.letters is None else {"messages": run.letters}),
+        **({} if run.messages is None else {"messages": run.messages}),
         "because": run.because,
         "by": run.by,
         "command": f"dlq show {run.id}",

@@ -34,7 +34,7 @@ class ManifestIndex:
     folder: str = ""
 
     @property
-    def letters(self) -> int:
+    def messages(self) -> int:
         return sum(self.shards)
 
     def parts(self, shard: int) -> int:

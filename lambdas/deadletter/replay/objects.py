@@ -5,7 +5,7 @@ them, a few hundred in one compressed object; only forgetting changes an object 
 is processed, parked or lost leaves its original where it is, until a lifecycle rule of the bucket
 deletes it.
 
-    an object = lines, compressed;  a line = {"name":…, "home":…, "stamp":…, "letter":…}
+    an object = lines, compressed;  a line = {"name":…, "home":…, "stamp":…, "message":…}
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class DiscardedLetter:
         """The object that keeps it; `discarded_letter` is its inverse."""
         return compact_json(
             {
-                "letter": to_json(self.letter),
+                "message": to_json(self.letter),
                 "home": self.home,
                 "stamp": stamps.to_data(self.stamp),
                 "discarded": {"at": self.at, "by": self.by, "because": self.because},
@@ -167,7 +167,7 @@ def discarded_letter(name: str, data: bytes) -> DiscardedLetter:
     """The letter in an object of that name. Raises NotADiscardedLetter."""
     try:
         found: Any = json.loads(data)
-        letter, stamp = from_json(found["letter"]), stamps.from_data(found["stamp"])
+        letter, stamp = from_json(found["message"]), stamps.from_data(found["stamp"])
         facts = found["discarded"]
         if stamp is None or discarded_name(letter.message_id) != name:
             raise ValueError("it keeps another message, or one without a stamp")
@@ -227,7 +227,7 @@ def line_of(name: bytes, held: HeldItem) -> bytes | None:
     if letter is None or b"\n" in letter or b"\n" in stamp:
         return None
     texts = (name, home, stamp, letter, _END)
-    return b'{"name":%s,"home":%s,"stamp":%s,"letter":%s%s' % texts
+    return b'{"name":%s,"home":%s,"stamp":%s,"message":%s%s' % texts
 
 
 def original_in(line: bytes) -> Original:
@@ -235,7 +235,7 @@ def original_in(line: bytes) -> Original:
     try:
         data: Any = json.loads(line)
         name, stamp = from_data(data["name"]), stamps.from_data(data["stamp"])
-        letter, home = from_json(data["letter"]), data["home"]
+        letter, home = from_json(data["message"]), data["home"]
     except (ValueError, KeyError, TypeError, RecursionError, NotALetter) as error:
         raise NotAnOriginal("this line is no message that a run took") from error
     texts = (name.copy, name.sequence, name.tenant, name.cause, name.category, home)

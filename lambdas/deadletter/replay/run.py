@@ -74,7 +74,7 @@ class ReplayRun:
     rate, burst  letters per second now, and at once
     paid         when the letters granted so far are paid for
     counted      letters that the plan has counted; None if they were not counted one by one
-    letters      letters of the manifest; None before the snapshot is frozen
+    messages     letters of the manifest; None before the snapshot is frozen
     manifest     the manifest's hash
     counts       letters by outcome, as last added up
     restart      how often its execution was lost and started again
@@ -102,7 +102,7 @@ class ReplayRun:
     burst: int = 1
     paid: float = 0.0
     counted: int | None = None
-    letters: int | None = None
+    messages: int | None = None
     manifest: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     restart: int = 0

@@ -201,7 +201,7 @@ def answer_to_json(answer: RouterAnswer) -> dict[str, Any]:
             {
                 "fingerprint": kind.fingerprint,
                 "error_type": kind.error_type,
-                "letters": kind.letters,
+                "messages": kind.messages,
             }
             for kind in answer.failures
         ],
@@ -233,9 +233,9 @@ def answer_from_json(data: object) -> RouterAnswer:
         _counts(data, "shadow_matches"),
         tuple(map(str, _list(data, "limited_rules"))),
         tuple(
-            FailureKind(str(kind.get("fingerprint")), str(kind.get("error_type")), kind["letters"])
+            FailureKind(str(kind.get("fingerprint")), str(kind.get("error_type")), kind["messages"])
             for kind in _list(data, "failures")
-            if isinstance(kind, dict) and isinstance(kind.get("letters"), int)
+            if isinstance(kind, dict) and isinstance(kind.get("messages"), int)
         ),
         tuple(map(str, _list(data, "limited_everywhere"))),
         _counts(data, "costly_rules"),

@@ -29,7 +29,7 @@ def read(name: str, shared: str, own: str) -> tuple[Pipeline, Resources]:
     return pipeline, Resources(
         main_url=_text(registered, "main_url"),
         parking={str(key): str(url) for key, url in parking.items()},
-        letters_table=_text(app, "letters_table"),
+        messages_table=_text(app, "messages_table"),
         circuits_table=_text(app, "circuits_table"),
         trusted_senders=tuple(map(str, senders)),
         circuit_machine=_text(registered, "circuit_machine"),

@@ -36,8 +36,8 @@ class Resources:
     dlq_url: str = ""
     parking: Mapping[str, str] = field(default_factory=dict)
     dedicated: Mapping[str, str] = field(default_factory=dict)
-    letters_table: str = ""
-    letters_bucket: str = ""
+    messages_table: str = ""
+    messages_bucket: str = ""
     rules_table: str = ""
     circuits_table: str = ""
     endpoints_table: str = ""

@@ -247,7 +247,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     ),
     TroubleKind.RUNS_SILENT: _stalled(
         "no run has ended well for {seconds:minute}; none has left a record since: its schedule is"
-        " off, Lambda throttles it, or it may not write to the letters table",
+        " off, Lambda throttles it, or it may not write to the messages table",
         TypedLine.DEPLOY,
     ),
     TroubleKind.RUNS_FAIL: _stalled(

@@ -109,7 +109,7 @@ class Letterbox:
             self.clock, self.new_id, sender_id=_PRODUCER, on_wait=self.clock.advance
         )
         self.dynamodb = MemoryDynamoDB(self.clock)
-        _create_table(self.dynamodb, "letters", "pk", "sk")
+        _create_table(self.dynamodb, "messages", "pk", "sk")
         _create_table(self.dynamodb, "circuits", "pipeline", "circuit_key")
         if not self.in_first_day:
             client: Any = self.dynamodb
@@ -257,7 +257,7 @@ class Letterbox:
     def ledger(self, origin: str) -> LedgerRow:
         """What is written down about a message, by the id that it was first sent with."""
         client: Any = self.dynamodb
-        ledger = DynamoDBLedger(client, "letters", self.settings.name, self.clock, ROWS_KEPT)
+        ledger = DynamoDBLedger(client, "messages", self.settings.name, self.clock, ROWS_KEPT)
         return ledger.rows([origin]).get(origin, NO_ROW)
 
     @property
@@ -305,7 +305,7 @@ class Letterbox:
         resources = Resources(
             main_url=self.main,
             parking={"default": self.lot},
-            letters_table="letters",
+            messages_table="messages",
             circuits_table="circuits",
             trusted_senders=(_REDRIVER,),
         )

@@ -115,13 +115,13 @@ def _remembered(
     if MAIN_DLQ in observation.queues:
         drain = with_look(
             drain,
-            queues[MAIN_DLQ].letters,
+            queues[MAIN_DLQ].messages,
             alarms,
             runs_can_work=_runs_can_work(before, observation, settings),
             emptied_at=queues[MAIN_DLQ].drained_at,
             now=now,
         )
-        depths = with_depth(depths, queues[MAIN_DLQ].letters + room_letters(lanes))
+        depths = with_depth(depths, queues[MAIN_DLQ].messages + room_letters(lanes))
     return replace(
         before,
         ran_at=now,
@@ -181,7 +181,7 @@ def _queues(
             queue = with_memory(queue, observation.memories.get(source, UNKNOWN))
         if source in observation.queues:
             queue = with_state(queue, observation.queues[source], now)
-        if queue.letters or lane_of(source, lanes).letters:
+        if queue.messages or lane_of(source, lanes).messages:
             queue = replace(queue, held_at=now)
         queues[source] = queue
     return queues

@@ -61,7 +61,7 @@ class SeenCause:
     seconds, `sample` is the origin id of one of them. `is_at_least`: not all were read.
     """
 
-    letters: int
+    messages: int
     since: float
     last_at: float
     sample: str
@@ -174,7 +174,7 @@ def told(row: NewsRow, news: News, now: float) -> NewsRow:
             return replace(row, recovered_until=float(news.detail["until"]))
         case EventType.MESSAGES_PARKED:
             letters = int(news.detail["messages"])
-            parked = ParkedRow(letters=letters, last=letters, told_at=now)
+            parked = ParkedRow(messages=letters, last=letters, told_at=now)
             return replace(row, parked={**row.parked, about: parked})
         case _:
             return replace(row, expiring={**row.expiring, about: now})
@@ -195,13 +195,13 @@ def _causes(row: NewsRow, look: CausesLook, now: float) -> dict[str, AnnouncedCa
         seen = look.causes.get(fingerprint)
         if seen is not None:
             known[fingerprint] = replace(
-                cause, seen_at=now, letters=max(cause.letters, seen.letters)
+                cause, seen_at=now, messages=max(cause.messages, seen.messages)
             )
         elif cause.is_told or not _is_over(cause, look, now):
             known[fingerprint] = cause
     recently = min(now - RECENT, row.read_at or now)
     new = sorted(
-        (-seen.letters, fingerprint)
+        (-seen.messages, fingerprint)
         for fingerprint, seen in look.causes.items()
         if fingerprint not in known and (seen.is_at_least or seen.last_at >= recently)
     )
@@ -210,7 +210,7 @@ def _causes(row: NewsRow, look: CausesLook, now: float) -> dict[str, AnnouncedCa
         known[fingerprint] = AnnouncedCause(
             noticed_at=now,
             seen_at=now,
-            letters=seen.letters,
+            messages=seen.messages,
             category=seen.category,
             error_type=seen.error_type,
         )
@@ -237,7 +237,7 @@ def _cause_news(
             detail = {
                 **facts,
                 **status,
-                "messages": seen.letters,
+                "messages": seen.messages,
                 "is_at_least": seen.is_at_least,
                 "since": seen.since,
                 "sample": seen.sample,
@@ -245,7 +245,7 @@ def _cause_news(
             }
             yield News(EventType.CAUSE_APPEARED, fingerprint, detail)
         elif seen is None and cause.is_told and _is_over(cause, look, now):
-            detail = {**facts, "messages": cause.letters, "since": cause.noticed_at, **command}
+            detail = {**facts, "messages": cause.messages, "since": cause.noticed_at, **command}
             yield News(EventType.CAUSE_OVER, fingerprint, detail)
 
 
@@ -275,15 +275,15 @@ def _recovered_news(look: NewsLook, settings: WatchSettings) -> Iterator[News]:
 def _parked(row: WatchRow, settings: WatchSettings, now: float) -> dict[str, ParkedRow]:
     rows = {}
     for id_ in settings.parking:
-        before = row.news.parked.get(id_, ParkedRow(letters=0, last=0))
+        before = row.news.parked.get(id_, ParkedRow(messages=0, last=0))
         queue = row.queues.get(parking_source(id_))
         if queue is None or queue.read_at != now or _is_rescued(queue, now):
             after = before
         else:
-            letters = queue.letters + _lane_letters(row, id_)
-            known = min(before.letters, max(before.last, letters))
-            after = replace(before, letters=known, last=letters)
-        if after.letters or after.last or now - after.told_at < DIGEST:
+            letters = queue.messages + _lane_letters(row, id_)
+            known = min(before.messages, max(before.last, letters))
+            after = replace(before, messages=known, last=letters)
+        if after.messages or after.last or now - after.told_at < DIGEST:
             rows[id_] = after
     return rows
 
@@ -294,12 +294,12 @@ def _is_rescued(queue: QueueRow, now: float) -> bool:
 
 
 def _lane_letters(row: WatchRow, id_: str) -> int:
-    return row.lanes.get(PARKED_LANE, NO_LANE).letters if id_ == DEFAULT_PARKING else 0
+    return row.lanes.get(PARKED_LANE, NO_LANE).messages if id_ == DEFAULT_PARKING else 0
 
 
 def _parked_news(row: NewsRow, settings: WatchSettings, now: float) -> Iterator[News]:
     for id_, parked in row.parked.items():
-        count = parked.last - parked.letters
+        count = parked.last - parked.messages
         if count > 0 and now - parked.told_at >= DIGEST:
             detail = {
                 "queue": id_,
@@ -327,7 +327,7 @@ def _expiry_news(
             detail = {
                 "source": source,
                 "seconds": round(seconds),
-                "messages": row.queues[source].letters,
+                "messages": row.queues[source].messages,
                 "command": f"dlq status {settings.pipeline}",
             }
             yield News(EventType.MESSAGES_EXPIRE_SOON, source, detail)
@@ -429,7 +429,7 @@ def _read(index: CausePages, number: int, shard: _Shard) -> None:
 def _cause(entries: Sequence[CauseEntry], is_at_least: bool) -> SeenCause:
     newest = max(entries, key=lambda entry: entry.seen)
     return SeenCause(
-        letters=len(entries),
+        messages=len(entries),
         since=min(entry.first_at for entry in entries),
         last_at=newest.seen,
         sample=newest.origin,

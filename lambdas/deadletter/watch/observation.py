@@ -97,7 +97,7 @@ class LaneState:
     `is_at_least` if there are more than were counted.
     """
 
-    letters: int
+    messages: int
     first_due: float | None = None
     is_at_least: bool = False
 

@@ -58,7 +58,7 @@ def with_state(row: QueueRow, state: QueueState, now: float) -> QueueRow:
     letters = state.depth.total
     row = replace(
         row,
-        letters=letters,
+        messages=letters,
         left=letters if row.left is None else min(row.left, letters),
         read_at=now,
         created=state.created,
@@ -115,7 +115,7 @@ def queue_points(source: str, row: QueueRow, lane: LaneRow, now: float) -> Itera
     Nothing is published for a source that has been empty for a while. Time to expiry is the
     queue's alone: nothing expires in a lane.
     """
-    letters = row.letters + lane.letters
+    letters = row.messages + lane.messages
     if not letters:
         if row.held_at is not None and now - row.held_at <= ZEROS_FOR:
             yield MetricPoint(Figure.MESSAGES, 0, now, source)
@@ -204,13 +204,13 @@ def count_lanes(
 
 
 def _row(row: LaneRow, states: Sequence[LaneState], now: float) -> LaneRow:
-    letters = sum(state.letters for state in states)
+    letters = sum(state.messages for state in states)
     due = [state.first_due for state in states if state.first_due is not None]
     if not letters:
-        return replace(row, letters=0, more_at=None, first_due=None, filled_at=None)
+        return replace(row, messages=0, more_at=None, first_due=None, filled_at=None)
     return replace(
         row,
-        letters=letters,
+        messages=letters,
         more_at=now if any(state.is_at_least for state in states) else None,
         first_due=min(due, default=None),
         filled_at=now if row.filled_at is None else row.filled_at,
@@ -224,14 +224,14 @@ def first_due(rows: Mapping[str, LaneRow], due: FirstDue | None, now: float) -> 
     """
     looked = {} if due is None else {DUE: replace(rows.get(DUE, NO_LANE), first_due=due.at)}
     return {
-        kind: replace(row, held_at=now) if row.letters or row.first_due else row
+        kind: replace(row, held_at=now) if row.messages or row.first_due else row
         for kind, row in {**rows, **looked}.items()
     }
 
 
 def room_letters(rows: Mapping[str, LaneRow]) -> int:
     """The letters of the waiting room, without those in lanes that belong to a queue."""
-    return sum(row.letters for kind, row in rows.items() if not is_shut(kind))
+    return sum(row.messages for kind, row in rows.items() if not is_shut(kind))
 
 
 def room_points(
@@ -317,7 +317,7 @@ def mapping_is_due(pipeline: str, row: WatchRow | None, now: float) -> bool:
     of the account, so each has a minute of its own.
     """
     minute = int(now // MINUTE) + crc32(pipeline.encode())
-    waits = row is None or row.queues.get(MAIN, _EMPTY).letters > 0
+    waits = row is None or row.queues.get(MAIN, _EMPTY).messages > 0
     return minute % (2 if waits else 10) == 0
 
 
@@ -371,17 +371,17 @@ def with_counts(
     moved: list[float] = []
     for source in for_people(settings):
         queue, lane = queues[source], lane_of(source, lanes)
-        letters = queue.letters + lane.letters
-        row = rows.get(source, AttendedRow(letters=letters, at=now))
+        letters = queue.messages + lane.messages
+        row = rows.get(source, AttendedRow(messages=letters, at=now))
         in_rescue = queue.rescued_at is not None and now - queue.rescued_at <= IN_RESCUE
         if in_rescue and lane_name(source) is None:
             # It loses letters that no person takes.
-            if row.letters:
+            if row.messages:
                 moved.append(row.at)
-            row = AttendedRow(letters=queue.letters, at=row.at)
+            row = AttendedRow(messages=queue.messages, at=row.at)
         elif source in observation.queues and _is_counted(source, lane, observation):
             row = with_reading(row, letters, now, in_rescue=in_rescue)
-        if row.letters or letters:
+        if row.messages or letters:
             after[source] = row
     if moved and SHARED in after:
         after[SHARED] = replace(after[SHARED], at=min(after[SHARED].at, *moved))
@@ -390,7 +390,7 @@ def with_counts(
 
 def _is_counted(source: str, lane: LaneRow, observation: Observation) -> bool:
     """Whether the lane's letters are known as of this minute. A lane is counted now and then."""
-    return not lane.letters or observation.counted or lane_name(source) in observation.lanes
+    return not lane.messages or observation.counted or lane_name(source) in observation.lanes
 
 
 def with_reading(row: AttendedRow, letters: int, now: float, *, in_rescue: bool) -> AttendedRow:
@@ -405,11 +405,11 @@ def with_reading(row: AttendedRow, letters: int, now: float, *, in_rescue: bool)
     readings = [(at, count) for at, count in readings if not old or at >= old[-1]]
     times, counts = (tuple(values) for values in zip(*readings, strict=True))
     row = replace(row, times=times, counts=counts)
-    if old and max(counts) < row.letters:
-        row = replace(row, letters=max(counts), at=now)
-    elif old and min(counts) > row.letters and not in_rescue:
-        row = replace(row, letters=min(counts))
-    return row if row.letters or any(counts) else replace(row, at=now)
+    if old and max(counts) < row.messages:
+        row = replace(row, messages=max(counts), at=now)
+    elif old and min(counts) > row.messages and not in_rescue:
+        row = replace(row, messages=min(counts))
+    return row if row.messages or any(counts) else replace(row, at=now)
 
 
 def unattended(
@@ -426,8 +426,8 @@ def unattended(
     """
     for source, row in rows.items():
         lane = lane_of(source, lanes)
-        letters = queues[source].letters + lane.letters
-        if letters and row.letters and now - row.at >= after:
+        letters = queues[source].messages + lane.messages
+        if letters and row.messages and now - row.at >= after:
             yield source, letters, now - row.at if lane.more_at is None else None
 
 
@@ -467,8 +467,8 @@ def rescue_due(
     where retention is short, the bound is near from the first minute. Then a rescue is due only
     if the runs do not drain the queue. A queue that cannot be read may hold letters.
     """
-    may_hold = row.letters > 0 or now - row.read_at > BETWEEN_RESCUES
-    more_than_left = row.letters > (row.left or 0)
+    may_hold = row.messages > 0 or now - row.read_at > BETWEEN_RESCUES
+    more_than_left = row.messages > (row.left or 0)
     pause = BETWEEN_RESCUES if more_than_left else SAME_LETTERS_AGAIN
     pause_over = row.rescued_at is None or now - row.rescued_at >= pause
     if mode is not Mode.ENFORCE or not row.retention or not may_hold or not pause_over:

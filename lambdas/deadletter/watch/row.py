@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
+from deadletter.contract import END_OF_TIME
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import Seen, TroubleKind, known_names
 
@@ -24,13 +24,13 @@ class AnnouncedCause:
 
     noticed_at  when the watch first saw it
     seen_at     when it last did
-    letters     the most letters of it at one time
+    messages    the most letters of it at one time
     is_told     whether its beginning was announced
     """
 
     noticed_at: float
     seen_at: float
-    letters: int
+    messages: int
     category: str = ""
     error_type: str = ""
     is_told: bool = False
@@ -40,12 +40,12 @@ class AnnouncedCause:
 class ParkedRow:
     """The parked letters of one queue that are announced, or have left.
 
-    letters  how many
+    messages how many
     last     the letters at the last reading: a lower count is believed the second time
     told_at  when there was last news of it; 0 if never
     """
 
-    letters: int
+    messages: int
     last: int
     told_at: float = 0.0
 
@@ -72,7 +72,7 @@ class NewsRow:
 class QueueRow:
     """What is remembered of one queue.
 
-    letters       messages at the last reading, in flight and delayed ones too
+    messages      messages at the last reading, in flight and delayed ones too
     read_at       when that was
     created       when the queue was made
     retention     seconds that it keeps a message
@@ -88,7 +88,7 @@ class QueueRow:
     oldest_gone   the same, as it was when the queue was surely empty: that letter is gone
     """
 
-    letters: int = 0
+    messages: int = 0
     read_at: float = 0.0
     created: float = 0.0
     retention: float = 0.0
@@ -107,14 +107,14 @@ class QueueRow:
 class LaneRow:
     """What is remembered of lanes of one kind.
 
-    letters    letters at the last count
+    messages   letters at the last count
     more_at    when the last count ended before all were counted; None if it counted all
     first_due  the earliest due time of one of them
     filled_at  since when counts have found letters; None if there are none
     held_at    when there were last letters
     """
 
-    letters: int = 0
+    messages: int = 0
     more_at: float | None = None
     first_due: float | None = None
     filled_at: float | None = None
@@ -125,7 +125,7 @@ class LaneRow:
         """When the oldest letter of a rescued lane was sent: they are due at the end of time,
         and by that later.
         """
-        return self.first_due - END_OF_TIME if self.letters and self.first_due else None
+        return self.first_due - END_OF_TIME if self.messages and self.first_due else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +178,13 @@ class CircuitsRow:
 class AttendedRow:
     """When letters for people were last looked after, in one queue and its lane.
 
-    letters  the most that there were at all readings of five minutes
+    messages the most that there were at all readings of five minutes
     at       when fewer were seen, or when there were none
     times    when the last readings were
     counts   what they were
     """
 
-    letters: int
+    messages: int
     at: float
     times: tuple[float, ...] = ()
     counts: tuple[int, ...] = ()

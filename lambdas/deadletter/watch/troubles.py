@@ -291,7 +291,7 @@ def unread_main_queue(row: WatchRow, consumer: str | None, now: float) -> Iterat
     if consumer is None:
         yield from (each for each in row.seen if each.kind is TroubleKind.CONSUMER_DISABLED)
     elif consumer:
-        yield Seen(TroubleKind.CONSUMER_DISABLED, {"uuid": consumer, "messages": main.letters})
+        yield Seen(TroubleKind.CONSUMER_DISABLED, {"uuid": consumer, "messages": main.messages})
 
 
 def not_closed_at(row: WatchRow) -> float:
@@ -346,7 +346,7 @@ def with_levels(
     circuits = (row.circuits, row.held, read.get(Count.CAUSES_HELD, 0), settings.alarms, now)
     seen = (
         *circuit_troubles(*circuits),
-        *depth_troubles(row.drain, row.queues[MAIN_DLQ].letters, settings.alarms),
+        *depth_troubles(row.drain, row.queues[MAIN_DLQ].messages, settings.alarms),
         *unattended_troubles(unattended_now),
         *_rule_troubles(row, observation),
         *replay_troubles(row.replays),

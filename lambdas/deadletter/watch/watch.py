@@ -295,7 +295,7 @@ class _Look:
         waiting = [
             lane.removeprefix(prefix)
             for lane, state in self._lanes.items()
-            if lane.startswith(prefix) and state.letters
+            if lane.startswith(prefix) and state.messages
         ]
         care = self._setup.replays(waiting)
         if care.failed:
@@ -334,8 +334,8 @@ class _Look:
 
         def count(lane: str) -> None:
             counted = lanes.count(lane)
-            first_due = lanes.first_due(lane) if counted.letters else None
-            states[lane] = LaneState(counted.letters, first_due, counted.is_at_least)
+            first_due = lanes.first_due(lane) if counted.messages else None
+            states[lane] = LaneState(counted.messages, first_due, counted.is_at_least)
 
         self._setup.in_parallel([partial(count, lane) for lane in to_count])
         # A count that failed half-way is none: half a kind would look like fewer letters.

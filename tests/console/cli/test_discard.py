@@ -42,7 +42,7 @@ def plans(cloud: Any) -> dict[str, ReplayPlan]:
 
 
 def rows_of(cloud: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = cloud.dynamodb.scan(TableName="letters")["Items"]
+    rows: list[dict[str, Any]] = cloud.dynamodb.scan(TableName="messages")["Items"]
     return rows
 
 
@@ -56,7 +56,7 @@ def counted(cloud: Any, run: str) -> frozenset[bytes]:
 
 
 def objects(cloud: Any, run: str) -> S3RunObjects:
-    return S3RunObjects(cloud.s3, "letters-bucket", "orders", run)
+    return S3RunObjects(cloud.s3, "messages-bucket", "orders", run)
 
 
 def discarded(cloud: Any, run: str, origin: str, reason: str = "POISON", **facts: Any) -> None:

@@ -50,7 +50,7 @@ def test_an_empty_pipeline_is_removed_by_these_commands(cloud: Cloud, dlq: Dlq) 
     ]
     kept = {item["name"]: item["command"] for item in answer["stays"]}
     names = ["main", "dlq", "dlq_vip", "parking"]
-    assert list(kept) == [*(f"{OURS}{name}" for name in names), "letters", "rules"]
+    assert list(kept) == [*(f"{OURS}{name}" for name in names), "messages", "rules"]
     assert (
         kept[f"{OURS}parking"] == f"aws sqs delete-queue --queue-url {cloud.urls[OURS + 'parking']}"
     )

@@ -65,7 +65,7 @@ def test_the_plan_says_what_is_kept_and_where_and_changes_nothing(orders: Any, d
 
 def test_it_says_until_when_point_in_time_copies_hold_what_is_erased(orders: Any, dlq: Any) -> None:
     orders.failed("orders", ORIGIN)
-    orders.dynamodb.update_continuous_backups(TableName="letters")
+    orders.dynamodb.update_continuous_backups(TableName="messages")
     enabled = {"Status": "Enabled"}
     orders.s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration=enabled)
     assert "keeps versions" in said(dlq, ORIGIN)

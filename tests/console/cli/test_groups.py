@@ -25,7 +25,7 @@ from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.console.conftest import Cloud, Dlq
 from tests.each_row import each_row
-from tests.tables import create_letters_table
+from tests.tables import create_messages_table
 
 LIBRARY = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
 DOWN = {"error_type": "HTTPError", "http_status": 503, "message": "unavailable",
@@ -246,14 +246,14 @@ def test_what_records_do_not_tell_is_named_as_unsearched(orders: Cloud, dlq: Dlq
 def many() -> DynamoDBCauseEntries:
     """One cause with most letters, and others that sort before and behind it."""
     dynamodb: Any = MemoryDynamoDB(Clock())
-    create_letters_table(dynamodb)
-    ledger = DynamoDBLedger(dynamodb, "letters", "orders", Clock(), 1e6)
+    create_messages_table(dynamodb)
+    ledger = DynamoDBLedger(dynamodb, "messages", "orders", Clock(), 1e6)
     causes = {"a": 20, "b": 900, "c": 30, "d": 30, "": 30}
     for cause, letters in causes.items():
         for number in range(letters):
             failure = Failure(START, 0, Category.TRANSIENT, fingerprint=cause, error_type="E")
             ledger.failed(f"{cause}-{number}", failure)
-    return DynamoDBCauseEntries(dynamodb, "letters", "orders")
+    return DynamoDBCauseEntries(dynamodb, "messages", "orders")
 
 
 def _left(reading: ShardReading, most: int) -> int:

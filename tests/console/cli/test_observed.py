@@ -19,7 +19,7 @@ GIVEN_UP = Park(Reason.POISON, "the same failure in 3 lives", "strict")
 
 def note(cloud: Cloud, judged: list[tuple[str, Decision]], source: str = "dlq") -> None:
     """Messages that an observing run has decided on, an hour ago."""
-    store = DynamoDBObserved(cloud.dynamodb, "letters", "orders", time.time)
+    store = DynamoDBObserved(cloud.dynamodb, "messages", "orders", time.time)
     store.note(source, judged, time.time() - 3_600)
 
 

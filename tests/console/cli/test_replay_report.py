@@ -21,13 +21,13 @@ RUN = "4f0c1b2a3d4e5f60"
 
 
 def run(state: RunState = RunState.DONE, **facts: Any) -> ReplayRun:
-    given = {"id": RUN, "pipeline": "orders", "state": state, "letters": 6, "created": 1.0}
+    given = {"id": RUN, "pipeline": "orders", "state": state, "messages": 6, "created": 1.0}
     return ReplayRun(**{**given, "changed": 61.0, "by": "replay", **facts})
 
 
 def name(origin: str, key: str = "", cause: str = "f1") -> Name:
     return Name(
-        copy=f"copy-{origin}", origin=origin, place=(f"orders#letter#{origin}", "letter"),
+        copy=f"copy-{origin}", origin=origin, place=(f"orders#message#{origin}", "message"),
         key=key_hash(key or origin), cause=cause, category="schema", tenant="acme",
     )  # fmt: skip
 
@@ -106,7 +106,7 @@ def test_a_damaged_report_is_named(orders: Any, dlq: Any) -> None:
 
 
 def test_a_run_without_a_snapshot_has_no_page(orders: Any, dlq: Any, tmp_path: Path) -> None:
-    orders.replay(run(RunState.MOVING, letters=None))
+    orders.replay(run(RunState.MOVING, messages=None))
     refuses = "has not taken its messages yet: it is MOVING"
     dlq(f"show {RUN} --html {tmp_path / 'page'}", ends=Exit.ATTENTION, refuses=refuses)
 
@@ -133,7 +133,7 @@ class Page(HTMLParser):
 def test_letters_without_an_outcome_are_named(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.BROKEN))
     orders.snapshot(run(), [*OUTCOMES[:2], (name("lost"), ReplayOutcome.MISSING)])
-    kept(orders, letters=3, counts={"RECOVERED": 2, "MISSING": 1}, unaccounted=1)
+    kept(orders, messages=3, counts={"RECOVERED": 2, "MISSING": 1}, unaccounted=1)
     says = ("Without an outcome:\n  lost\n", f"then park what is left:\n  dlq run abort {RUN}\n")
     dlq(f"show {RUN}", ends=Exit.ATTENTION, says=says)
 

@@ -21,7 +21,7 @@ RUN = "4f0c1b2a3d4e5f60"
 
 def run(state: RunState = RunState.RUNNING, **facts: Any) -> ReplayRun:
     given = {
-        "id": RUN, "pipeline": "orders", "state": state, "letters": 100, "rate": 5.0,
+        "id": RUN, "pipeline": "orders", "state": state, "messages": 100, "rate": 5.0,
         "created": time.time() - 60, "changed": time.time() - 5,
         "counts": {"RECOVERED": 40, "OPEN": 55, "SENT": 5},
     }  # fmt: skip
@@ -72,8 +72,8 @@ def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> No
         (RunState.HELD, {"because": "2 of 5 failed"}, f"dlq run resume {RUN}", 1),
         (RunState.WAITING_APPROVAL, {}, f"dlq run approve {RUN}", 1),
         (RunState.BROKEN, {}, "the sum of its outcomes is not all of it", 1),
-        (RunState.PLANNED, {"letters": None, "counts": {}}, "about to start", 0),
-        (RunState.MOVING, {"letters": None, "counts": {}}, "It takes its messages", 0),
+        (RunState.PLANNED, {"messages": None, "counts": {}}, "about to start", 0),
+        (RunState.MOVING, {"messages": None, "counts": {}}, "It takes its messages", 0),
         (RunState.CANARY, {"step": 2}, "The outcomes of its canary of 5 messages.", 0),
         (RunState.ABORTED, {}, "Its remaining messages go to the parking queue", 0),
         (RunState.DONE, {"left": True}, "Waits for: Nothing: it has ended.", 0),
@@ -92,7 +92,7 @@ def test_a_run_says_what_it_waits_for(
 def test_a_run_says_that_counted_letters_did_not_join(
     orders: Any, dlq: Any, letters: int, joined: str
 ) -> None:
-    taken = {"letters": letters, "counts": {"RECOVERED": letters}}
+    taken = {"messages": letters, "counts": {"RECOVERED": letters}}
     orders.replay(run(RunState.DONE, left=True, counted=7, **taken), source="parking:default")
     says = (
         f"7 messages were counted, {joined}",
@@ -249,7 +249,7 @@ def test_an_abort_says_where_the_rest_goes(orders: Any, dlq: Any, option: str, p
 
 def _waiting(cloud: Any) -> None:
     cloud.replay(run(RunState.WAITING_APPROVAL))
-    cloud.put("letters", {"pk": {"S": f"orders#run#{RUN}#approval"}, "sk": {"S": "approval"},
+    cloud.put("messages", {"pk": {"S": f"orders#run#{RUN}#approval"}, "sk": {"S": "approval"},
                           "token": {"S": "the token"}})  # fmt: skip
 
 
@@ -280,7 +280,7 @@ def test_who_may_abort_a_run_need_not_be_allowed_to_answer_its_approval(
 
 def approval(orders: Any) -> dict[str, Any]:
     key = {"pk": {"S": f"orders#run#{RUN}#approval"}, "sk": {"S": "approval"}}
-    return plain(orders.dynamodb.get_item(TableName="letters", Key=key)["Item"])
+    return plain(orders.dynamodb.get_item(TableName="messages", Key=key)["Item"])
 
 
 def test_an_approval_whose_execution_waits_no_longer_is_no_error(

@@ -130,7 +130,7 @@ def test_what_waits_is_due_now_and_no_others(
         orders.waiting("orders", lane, number, due=LATER)
     done = dlq(f"retry {choice} --json", *WHY, ends=Exit.DONE)
     assert json.loads(done.stdout)["due"] == sum(due.values())
-    rows = [plain(row) for row in orders.dynamodb.scan(TableName="letters")["Items"]]
+    rows = [plain(row) for row in orders.dynamodb.scan(TableName="messages")["Items"]]
     changed = [row for row in rows if "lane" in row and 0 < row["due"] < LATER]
     lanes = [row["lane"].split("|")[1] for row in changed]
     assert {lane: lanes.count(lane) for lane in lanes} == due
@@ -315,7 +315,7 @@ BODIES = ['{"order": 1, "price": 1.10}', '{"order": 2, "price": 1}', '{"order": 
 
 
 def held_run(state: RunState = RunState.HELD, ago: float = 300) -> ReplayRun:
-    return ReplayRun(id=RUN, pipeline="orders", state=state, letters=3, created=1.0,
+    return ReplayRun(id=RUN, pipeline="orders", state=state, messages=3, created=1.0,
                      changed=time.time() - ago)  # fmt: skip
 
 
@@ -329,7 +329,7 @@ class Held:
 
     def _admit(self, number: int, body: str) -> Name:
         copy, origin = f"copy-{number}", f"origin-{number}"
-        name = Name(copy=copy, origin=origin, place=(f"orders#letter#{copy}", "letter"),
+        name = Name(copy=copy, origin=origin, place=(f"orders#message#{copy}", "message"),
                     key=key_hash(origin), cause=f"f{number % 2}", tenant="acme")  # fmt: skip
         stamp = Stamp(origin, run=self.id, decision="HOLD", because="test")
         letter = Letter(copy, body, {"tenant": Attribute("String", "acme")})
@@ -356,7 +356,7 @@ def taken(orders: Any, monkeypatch: pytest.MonkeyPatch) -> list[Held]:
             after = replace(before, generation=before.generation + 1)
             if before.state is RunState.PLANNED:
                 made.append(Held(orders, BODIES, before))
-                held = replace(after, state=RunState.HELD, resume_to=RunState.CANARY, letters=3)
+                held = replace(after, state=RunState.HELD, resume_to=RunState.CANARY, messages=3)
                 replays.change(before, held)
             elif before.state is RunState.CANARY:
                 replays.change(before, replace(after, state=RunState.DONE, counts={"RECOVERED": 3}))

@@ -117,7 +117,7 @@ def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
     (unused,) = rules_of(dlq)
     counts = {"matched": 37, "last_matched": int(time.time()) - 60, "shadow_matched": 5}
     row = {"pk": {"S": "orders#matches"}, "sk": {"S": f"isolate#{unused['version']}"}}
-    orders.put("letters", row | {name: {"N": str(number)} for name, number in counts.items()})
+    orders.put("messages", row | {name: {"N": str(number)} for name, number in counts.items()})
     (rule,) = rules_of(dlq)
     assert rule.pop("last_matched")
     assert rule.pop("version") == unused["version"]

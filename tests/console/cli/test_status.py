@@ -290,12 +290,12 @@ def test_rows_that_others_wrote_are_named_with_their_keys(orders: Any, dlq: Any)
     assert only_pipeline(dlq)["foreign_rows"] == []
     keys = [{"pk": f"other#done#{number}", "sk": "claim"} for number in range(4)]
     for key in keys:
-        orders.put("letters", {
+        orders.put("messages", {
             "pk": {"S": key["pk"]}, "sk": {"S": key["sk"]},
             "lane": {"S": "orders|due|0"}, "due": {"N": "1"},
         })  # fmt: skip
     escape = {"pk": "other#ledger#\x1b[31m" + "x" * 500, "sk": "ledger"}
-    orders.put("letters", {
+    orders.put("messages", {
         "pk": {"S": escape["pk"]}, "sk": {"S": escape["sk"]},
         "causes": {"S": "orders|0"}, "fingerprint": {"S": "enemy"}, "seen": {"N": "1"},
     })  # fmt: skip
@@ -308,7 +308,7 @@ def test_rows_that_others_wrote_are_named_with_their_keys(orders: Any, dlq: Any)
     assert "other#done#0 / claim, other#done#1 / claim, other#done#2 / claim and 2 more" in line
     # Who wrote a key chose it: it is cut, and controls no terminal.
     for key in keys:
-        orders.dynamodb.delete_item(TableName="letters", Key={n: {"S": v} for n, v in key.items()})
+        orders.dynamodb.delete_item(TableName="messages", Key={n: {"S": v} for n, v in key.items()})
     said = dlq("status").stdout
     assert r"other#ledger#\x1b[31m" in said
     assert "x" * 61 not in said
@@ -394,7 +394,7 @@ def test_a_watch_that_has_never_run_or_not_lately_needs_attention(orders: Any, d
     )
     assert says.endswith("; type npx cdk deploy Deadletter-Orders --revert-drift")
     key = {"pk": {"S": "orders#lease"}, "sk": {"S": "watch"}}
-    orders.dynamodb.delete_item(TableName="letters", Key=key)
+    orders.dynamodb.delete_item(TableName="messages", Key=key)
     never = needs(dlq)["monitor-never-ran"]
     assert never.startswith("the monitor has never run")
     assert never.endswith("; type npx cdk deploy Deadletter-Orders --revert-drift")
@@ -407,7 +407,7 @@ def test_a_run_that_received_letters_and_moved_none_is_named(cloud: Any, dlq: An
         "the last run of dedicated DLQ vip did not end well: "
         "the source is empty (what kept it from its work is not on record)"
     )
-    at, denied = time.time(), "AccessDeniedException for dynamodb:Query on deadletter-letters"
+    at, denied = time.time(), "AccessDeniedException for dynamodb:Query on deadletter-messages"
     cloud.remembers("orders", "vip", ended_at=at, stopped="no answer", trouble=denied)
     assert denied in needs(dlq)["run-failed"]
     cloud.remembers("orders", "vip", ended_at=at, ended_well_at=at, stopped="nothing to do")
@@ -432,7 +432,7 @@ def _remembered(cloud: Any, age: float, retention: float) -> None:
     cloud.letter("{}")
     now = time.time()
     queue = QueueRow(
-        letters=1, read_at=now, retention=retention, filled_at=now - 60, oldest_seen=now - age
+        messages=1, read_at=now, retention=retention, filled_at=now - 60, oldest_seen=now - age
     )
     cloud.watched("orders", queues={"dlq": queue})
 
@@ -703,9 +703,9 @@ def test_lanes_say_how_old_their_letters_are_and_when_the_first_is_due(
     cloud.deploy("orders", settings={"message_ttl": 12.0 * DAY})
     now = time.time()
     lanes = {
-        "due": LaneRow(letters=1, first_due=now + HOUR),
-        "circuit": LaneRow(letters=1, first_due=now + 11 * DAY),
-        "rule": LaneRow(letters=1, filled_at=now - HOUR),
+        "due": LaneRow(messages=1, first_due=now + HOUR),
+        "circuit": LaneRow(messages=1, first_due=now + 11 * DAY),
+        "rule": LaneRow(messages=1, filled_at=now - HOUR),
     }
     for lane in ("due", "circuit:orders", "rule:r"):
         cloud.waiting("orders", lane, 1)

@@ -126,7 +126,7 @@ def test_the_words_of_a_trouble_hold_its_facts_and_its_command_is_one(kind: Trou
 
 @each_row("kind", [kind for kind, card in TROUBLES.items() if "{why}" in card.says])
 def test_what_aws_only_throttles_is_not_deployed_anew(kind: TroubleKind) -> None:
-    throttled = "ThrottlingException for dynamodb:Query on deadletter-letters"
+    throttled = "ThrottlingException for dynamodb:Query on deadletter-messages"
     seen = Seen(kind, {**FACTS, "why": throttled})
     assert "cdk deploy" not in (seen.repair(**KNOWN) or "")
 

@@ -9,7 +9,7 @@ from typing import Any
 from console.operations.watched import bad_row
 from tests.each_row import each_row
 
-APP: Any = SimpleNamespace(circuits_table="shop-circuits", letters_table="shop-letters")
+APP: Any = SimpleNamespace(circuits_table="shop-circuits", messages_table="shop-messages")
 ITS = '--pipeline orders --reason "it answers"'
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -19,11 +19,11 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
     [
         ("shop-circuits orders orders", f"dlq circuit release {ITS}"),
         ("shop-circuits orders acme/a b", f"dlq circuit release 'acme/a b' {ITS}"),
-        ("shop-letters orders#lease dlq", 'dlq retry --auto -p orders --reason "repaired"'),
+        ("shop-messages orders#lease dlq", 'dlq retry --auto -p orders --reason "repaired"'),
         (
-            "shop-letters orders#letter#7 letter",
-            "aws dynamodb get-item --table-name shop-letters --key"
-            """ '{"pk": {"S": "orders#letter#7"}, "sk": {"S": "letter"}}'""",
+            "shop-messages orders#message#7 message",
+            "aws dynamodb get-item --table-name shop-messages --key"
+            """ '{"pk": {"S": "orders#message#7"}, "sk": {"S": "message"}}'""",
         ),
         (
             "shop-circuits orders #causes",
@@ -39,5 +39,5 @@ def test_each_row_has_a_command(row: str, command: str) -> None:
 
 
 def test_a_row_that_was_read_just_now_has_no_time() -> None:
-    bad = bad_row(APP, "orders", "shop-letters orders#lease dlq", 0.0, NOW)
+    bad = bad_row(APP, "orders", "shop-messages orders#lease dlq", 0.0, NOW)
     assert "ago" not in bad.says()

@@ -25,9 +25,9 @@ class Refusal:
 
 def test_an_adapter_error_is_raised_as_the_aws_error_that_it_comes_from() -> None:
     with pytest.raises(ClientError, match="query"), aws_errors():
-        DynamoDBLanes(Refusal(), "letters", "orders").count("due")  # type: ignore[arg-type]
+        DynamoDBLanes(Refusal(), "messages", "orders").count("due")  # type: ignore[arg-type]
     with pytest.raises(ClientError, match="get_item"), aws_errors():
-        read_last_run(Refusal(), "letters", "orders", "dlq")  # type: ignore[arg-type]
+        read_last_run(Refusal(), "messages", "orders", "dlq")  # type: ignore[arg-type]
 
 
 def test_the_aws_error_is_found_below_several_others() -> None:

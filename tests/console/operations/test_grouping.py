@@ -47,7 +47,7 @@ def letters(*ages: float, **changes: Any) -> list[CauseEntry]:
 def test_the_largest_cause_is_first_and_says_since_when_it_fails() -> None:
     small, large = letters(10, fingerprint="f2"), letters(100, 90, 80)
     first, second = grouped([*small, *large], By.CAUSE, NOW)
-    assert (first.name, first.letters, second.name, second.letters) == ("f1", 3, "f2", 1)
+    assert (first.name, first.messages, second.name, second.messages) == ("f1", 3, "f2", 1)
     assert (first.oldest.first_at, first.newest.seen) == (NOW - 100, NOW - 30)
     assert first.newest in large
 

@@ -26,14 +26,14 @@ ROWS = [
     *(
         (
             {"Invocations": (5, 2), "Errors": (5, 2), throttled: (40, 2)},
-            "it runs, and DynamoDB throttles letters (ThrottlingException, 40 requests)",
+            "it runs, and DynamoDB throttles messages (ThrottlingException, 40 requests)",
         )
         for throttled in ("ReadThrottleEvents", "WriteThrottleEvents")
     ),
     ({"Invocations": (5, 2), "Errors": (4, 2)}, "it fails (4 of 5 starts); its log says why"),
     (
         {"Invocations": (5, 2)},
-        "it runs without an error, and its record is not in letters; its log says why",
+        "it runs without an error, and its record is not in messages; its log says why",
     ),
 ]
 """Figures with the minutes since them, and the cause."""
@@ -45,9 +45,9 @@ def test_a_silent_function_has_the_cause_that_its_figures_show(
 ) -> None:
     for name, (value, minutes_ago) in figures.items():
         at = NOW - timedelta(minutes=minutes_ago)
-        table = {"namespace": "AWS/DynamoDB", "TableName": "letters"}
+        table = {"namespace": "AWS/DynamoDB", "TableName": "messages"}
         lambda_ = {"namespace": "AWS/Lambda", "FunctionName": SILENCE.function}
         cloud.figure(name, value, at, **(table if "Events" in name else lambda_))
-    head, _, says = because(cloud.cloudwatch, SILENCE, "letters", NOW).says().partition(": ")
+    head, _, says = because(cloud.cloudwatch, SILENCE, "messages", NOW).says().partition(": ")
     assert head == "deadletter-orders-redrive has left no record for 7 min"
     assert says.startswith(why)

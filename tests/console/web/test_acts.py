@@ -138,7 +138,7 @@ def retry(
         after = replace(before, generation=before.generation + 1, state=RunState.HELD)
         if is_taken:
             edited.held = Held(orders, BODIES[:1], before)
-            after = replace(after, resume_to=RunState.CANARY, letters=1)
+            after = replace(after, resume_to=RunState.CANARY, messages=1)
         replays.change(before, after)
 
     worker = ThreadPoolExecutor()

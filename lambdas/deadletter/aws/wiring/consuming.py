@@ -63,7 +63,7 @@ def consumer_for(
         pipeline=pipeline,
         handle=handle,
         log=stores.ledger,
-        claims=DynamoDBClaims(*stores.letters_table, clock, pipeline.idempotency_keep, bad_claim),
+        claims=DynamoDBClaims(*stores.messages_table, clock, pipeline.idempotency_keep, bad_claim),
         circuits=stores.circuits,
         # Without the state machine, the watch starts the outage.
         outcomes=stores.outcomes(

@@ -74,7 +74,7 @@ def router_for(
     return DirectRouter(
         pipeline=pipeline,
         rules=DynamoDBRules(
-            clients.dynamodb, resources.rules_table, resources.letters_table, world.clock
+            clients.dynamodb, resources.rules_table, resources.messages_table, world.clock
         ),
         ledger=stores.ledger,
         circuits=stores.circuits,
@@ -82,7 +82,7 @@ def router_for(
         clock=world.clock,
         random=world.random,
         causes=stores.causes,
-        live_runs=DynamoDBLiveRuns(*stores.letters_table, bad_rows.note),
+        live_runs=DynamoDBLiveRuns(*stores.messages_table, bad_rows.note),
         # A FIFO group moves as a whole, in its order; and the library alone writes lines.
         lines=stores.lines if pipeline.consumer_library and not pipeline.fifo else None,
         schema=schema,
@@ -131,8 +131,8 @@ def rule_checker_for(resources: Resources, clients: CheckClients, world: World) 
             clients.dynamodb, resources.audit_table, world.clock, _keep_seconds(resources)
         ),
         announcer=EventBridgeRuleEvents(EventBus(clients.events, resources.app, world.clock)),
-        versions=DynamoDBBookVersions(clients.dynamodb, resources.letters_table),
-        counts=DynamoDBVersionCounts(clients.dynamodb, resources.letters_table),
+        versions=DynamoDBBookVersions(clients.dynamodb, resources.messages_table),
+        counts=DynamoDBVersionCounts(clients.dynamodb, resources.messages_table),
         namesakes=DynamoDBNamesakes(clients.dynamodb, resources.rules_table),
         clock=world.clock,
     )
@@ -266,7 +266,7 @@ def watch_for(
                 count_metric=count_metric,
             ).reconcile,
             router=stores.router,
-            lanes=DynamoDBLanes(*stores.letters_table, note_foreign=stores.count_foreign),
+            lanes=DynamoDBLanes(*stores.messages_table, note_foreign=stores.count_foreign),
             rescue=partial(start_rescue, clients.functions, resources.redrive_function),
             clock=world.clock,
             in_parallel=in_parallel,
@@ -285,7 +285,7 @@ def watch_for(
             ).care,
             shared=AppLook(
                 clients.dynamodb,
-                resources.letters_table,
+                resources.messages_table,
                 clients.functions,
                 clients.sqs,
                 app=resources.app,
@@ -312,7 +312,7 @@ def _newsroom(
     from deadletter.watch.news import Newsroom
 
     app, pipeline = stores.resources.app, stores.pipeline
-    index = DynamoDBCauseEntries(*stores.letters_table, note_foreign=stores.count_foreign)
+    index = DynamoDBCauseEntries(*stores.messages_table, note_foreign=stores.count_foreign)
     return Newsroom(
         settings=settings,
         bus=bus,

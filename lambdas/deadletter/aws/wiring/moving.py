@@ -132,7 +132,7 @@ def redriver_setup_for(stores: Stores, home: str, tally: Tally) -> RedriverSetup
         journal=stores.journal,
         room=stores.room,
         circuits=stores.circuits,
-        lease=DynamoDBLease(*stores.letters_table, home, pipeline.first_rate, stores.note_bad_row),
+        lease=DynamoDBLease(*stores.messages_table, home, pipeline.first_rate, stores.note_bad_row),
         tally=tally,
         owner=world.new_id(),
         clock=world.clock,
@@ -148,7 +148,7 @@ def _observed(stores: Stores) -> DynamoDBObserved | None:
         return None
     from deadletter.aws.observed import DynamoDBObserved
 
-    return DynamoDBObserved(*stores.letters_table, stores.world.clock, stores.note_bad_row)
+    return DynamoDBObserved(*stores.messages_table, stores.world.clock, stores.note_bad_row)
 
 
 def sweep_orphans(
@@ -166,7 +166,7 @@ def sweep_orphans(
     """
     of_schedule = event.get("source", MAIN_DLQ) == MAIN_DLQ and not event.get("dry_run")
     moves = pipeline.mode is not Mode.OBSERVE
-    if not of_schedule or not moves or pipeline.fifo or not resources.letters_bucket:
+    if not of_schedule or not moves or pipeline.fifo or not resources.messages_bucket:
         return None
     # One minute of the day, which follows from the name: not the same for all pipelines.
     if (world.clock() - crc32(pipeline.name.encode()) % DAY) % DAY >= MINUTE:
@@ -176,9 +176,9 @@ def sweep_orphans(
 
     bodies = S3StoredBodies(
         clients.dynamodb,
-        resources.letters_table,
+        resources.messages_table,
         clients.s3,
-        resources.letters_bucket,
+        resources.messages_bucket,
         pipeline.name,
     )
     try:
@@ -221,12 +221,12 @@ def _edit(stores: Stores, asked: Any) -> dict[str, Any]:
     from deadletter.replay.edit_request import names_in
     from deadletter.replay.edits import EditRefused
 
-    client, table, pipeline = stores.letters_table
+    client, table, pipeline = stores.messages_table
     edits = DynamoDBReplayEdits(
         client,
         table,
         stores.clients.s3,
-        bucket=stores.resources.letters_bucket,
+        bucket=stores.resources.messages_bucket,
         pipeline=pipeline,
         runs=stores.runs,
         room=stores.room,

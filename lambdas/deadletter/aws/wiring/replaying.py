@@ -147,7 +147,7 @@ class _Parts:
 
     @property
     def plans(self) -> DynamoDBReplayPlans:
-        return DynamoDBReplayPlans(*self.stores.letters_table, self.world.clock)
+        return DynamoDBReplayPlans(*self.stores.messages_table, self.world.clock)
 
     def _index(self, manifest: Manifest) -> ManifestIndex:
         index = manifest.index()
@@ -269,7 +269,7 @@ class _Parts:
             # What it put back is parked already: its custody is empty.
             restored = sum(1 for _ in self.stores.tickets(run.id).all())
             return Frozen(restored, report.index.hash)
-        return Frozen(report.index.letters, report.index.hash)
+        return Frozen(report.index.messages, report.index.hash)
 
     def work(
         self, run: ReplayRun, plan: ReplayPlan, worker: int, of: int, deadline: float
@@ -469,7 +469,7 @@ def snapshot_for(stores: Stores, plan: ReplayPlan, lane: str | None = None) -> S
 
 def counted_for(stores: Stores, plan: ReplayPlan) -> CountedOrigins | None:
     """The letters that the person of a plan has seen counted; None if none were."""
-    return None if plan.counted is None else read_counted(*stores.letters_table, plan)
+    return None if plan.counted is None else read_counted(*stores.messages_table, plan)
 
 
 def freeze_for(stores: Stores, plan: ReplayPlan) -> Freeze:

@@ -143,12 +143,12 @@ class Stores:
 
         return DynamoDBCollisions(*self._circuits_table)
 
-    # The letters table and its bucket.
+    # The messages table and its bucket.
 
     @property
-    def letters_table(self) -> tuple[Any, str, str]:
-        """The client of the letters table, its name, and the pipeline."""
-        return self.clients.dynamodb, self.resources.letters_table, self.pipeline.name
+    def messages_table(self) -> tuple[Any, str, str]:
+        """The client of the messages table, its name, and the pipeline."""
+        return self.clients.dynamodb, self.resources.messages_table, self.pipeline.name
 
     @cached_property
     def ledger(self) -> DynamoDBLedger:
@@ -157,7 +157,7 @@ class Stores:
         from deadletter.failure.ledger import LIVES
 
         return DynamoDBLedger(
-            *self.letters_table,
+            *self.messages_table,
             self.world.clock,
             ROWS_KEPT,
             lives=max(LIVES, self.pipeline.poison_lives),
@@ -173,7 +173,7 @@ class Stores:
         from deadletter.routing.line import patience_of
 
         return DynamoDBLines(
-            *self.letters_table,
+            *self.messages_table,
             self.world.clock,
             ROWS_KEPT,
             self.ledger.rows,
@@ -185,7 +185,7 @@ class Stores:
     def journal(self) -> DynamoDBJournal:
         from deadletter.aws.journal import DynamoDBJournal
 
-        _, table, pipeline = self.letters_table
+        _, table, pipeline = self.messages_table
         return DynamoDBJournal(self.clients.journal, table, pipeline, ROWS_KEPT, self.note_bad_row)
 
     @cached_property
@@ -193,12 +193,12 @@ class Stores:
         """The waiting room; each foreign row that it meets is counted once."""
         from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 
-        client, table, pipeline = self.letters_table
+        client, table, pipeline = self.messages_table
         return DynamoDBWaitingRoom(
             dynamodb=client,
             table=table,
             s3=self.clients.s3,
-            bucket=self.resources.letters_bucket,
+            bucket=self.resources.messages_bucket,
             pipeline=pipeline,
             fifo=self.pipeline.fifo,
             clock=self.world.clock,
@@ -215,7 +215,7 @@ class Stores:
     def watch(self) -> DynamoDBWatchStore:
         from deadletter.aws.watch_store import DynamoDBWatchStore
 
-        return DynamoDBWatchStore(*self.letters_table)
+        return DynamoDBWatchStore(*self.messages_table)
 
     # Replay runs.
 
@@ -223,7 +223,7 @@ class Stores:
     def runs(self) -> DynamoDBReplayRuns:
         from deadletter.aws.replay_runs import DynamoDBReplayRuns
 
-        return DynamoDBReplayRuns(*self.letters_table, self.world.clock)
+        return DynamoDBReplayRuns(*self.messages_table, self.world.clock)
 
     def statuses(self, run: str) -> DynamoDBStatuses:
         from deadletter.aws.run_letters import DynamoDBStatuses
@@ -242,7 +242,7 @@ class Stores:
 
     def _of_run(self, run: str) -> dict[str, Any]:
         """What every adapter is given that keeps the letters of one run."""
-        client, table, pipeline = self.letters_table
+        client, table, pipeline = self.messages_table
         place = {"client": client, "table": table, "pipeline": pipeline}
         return {**place, "run": run, "clock": self.world.clock}
 
@@ -250,7 +250,7 @@ class Stores:
         """The objects of one run: pages, manifest and report."""
         from deadletter.aws.objects import S3RunObjects
 
-        bucket = self.resources.letters_bucket
+        bucket = self.resources.messages_bucket
         return S3RunObjects(self.clients.s3, bucket, self.pipeline.name, run, folder)
 
     def originals(self, run: str) -> S3RunObjects:
@@ -261,7 +261,7 @@ class Stores:
         """The runs that have objects."""
         from deadletter.aws.objects import runs_with_objects
 
-        bucket = self.resources.letters_bucket
+        bucket = self.resources.messages_bucket
         return runs_with_objects(self.clients.s3, bucket, self.pipeline.name, folder)
 
     def replays(self, client: SFNClient) -> StepFunctionsReplays:
