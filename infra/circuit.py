@@ -14,10 +14,8 @@ from .encryption import grant_key
 from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .permissions import Permissions, grant_put_events
-from .queues import Queues
-from .settings import AppDeployment, PipelineDeployment
+from .queues import Parts
 from .state_machine import add_state_machine
-from .storage import Storage
 
 DEFINITION = "circuit_breaker.asl.json"
 
@@ -57,18 +55,15 @@ class CircuitBreaker(Construct):
         self,
         scope: Construct,
         construct_id: str,
+        parts: Parts,
         *,
-        settings: PipelineDeployment,
-        app: AppDeployment,
-        storage: Storage,
-        queues: Queues,
         consumer: ConsumerFunction | None,
         keeper: FunctionRole,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._settings, self._app = settings, app
+        settings, app, self._storage, self._queues = parts
+        self._settings, self._app, self._consumer = settings, app, consumer
         self._names = Names(app.app, settings.name)
-        self._storage, self._queues, self._consumer = storage, queues, consumer
         self._sends_canaries = (
             consumer is None and settings.consumer_library and settings.mode == Mode.ENFORCE
         )

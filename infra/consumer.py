@@ -19,9 +19,7 @@ from .function import PythonFunction
 from .names import Names
 from .outage import state_machine_arn
 from .permissions import Permissions
-from .queues import Queues
-from .settings import AppDeployment, PipelineDeployment
-from .storage import Storage
+from .queues import Parts
 
 # A batch of ten 1 MiB messages, decoded.
 MEMORY = 512
@@ -39,20 +37,12 @@ class DispatcherFunction(Construct):
     sender: str
     trust: Callable[[Sequence[str]], None]
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        settings: PipelineDeployment,
-        app: AppDeployment,
-        storage: Storage,
-        queues: Queues,
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, parts: Parts) -> None:
         super().__init__(scope, construct_id)
+        settings, app, storage, queues = parts
         webhook, permissions = settings.consumer, Permissions()
         queues.grant_consume(permissions)
-        grant_library(permissions, app, settings, storage=storage, queues=queues)
+        grant_library(permissions, parts)
         storage.grant_deliver(permissions)
         grant_read_secrets(permissions, app)
         services = ("sqs", "dynamodb", "secretsmanager")

@@ -11,10 +11,8 @@ from deadletter.contract import consumer_policy_parameter
 from .encryption import grant_key
 from .outage import grant_start_outages
 from .permissions import Permissions
-from .queues import Queues
+from .queues import Parts
 from .registration import grant_find_pipeline
-from .settings import AppDeployment, PipelineDeployment
-from .storage import Storage
 
 
 class ConsumerPolicy(Construct):
@@ -29,18 +27,10 @@ class ConsumerPolicy(Construct):
     arn: str
     attach: str
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        settings: PipelineDeployment,
-        app: AppDeployment,
-        storage: Storage,
-        queues: Queues,
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, parts: Parts) -> None:
         super().__init__(scope, construct_id)
-        permissions = consumer_permissions(app, settings, storage=storage, queues=queues)
+        settings, app, _, _ = parts
+        permissions = consumer_permissions(parts)
         self.attach = (
             f"Attach it to the role of your consumer of {settings.name}, beside its logs, if it"
             " uses the consumer library."
@@ -61,27 +51,20 @@ class ConsumerPolicy(Construct):
         )
 
 
-def consumer_permissions(
-    app: AppDeployment, settings: PipelineDeployment, *, storage: Storage, queues: Queues
-) -> Permissions:
+def consumer_permissions(parts: Parts) -> Permissions:
     """What a consumer of yours needs besides its logs: the library, and its main queue."""
+    settings, app, _, queues = parts
     permissions = Permissions()
     grant_find_pipeline(permissions, app, settings.name)
     queues.grant_consume(permissions)
-    grant_library(permissions, app, settings, storage=storage, queues=queues)
+    grant_library(permissions, parts)
     grant_key(permissions, app, services=("sqs", "dynamodb"), writes=True)
     return permissions
 
 
-def grant_library(
-    permissions: Permissions,
-    app: AppDeployment,
-    settings: PipelineDeployment,
-    *,
-    storage: Storage,
-    queues: Queues,
-) -> None:
+def grant_library(permissions: Permissions, parts: Parts) -> None:
     """Use the rows and queues of one pipeline as the consumer library does."""
+    settings, app, storage, queues = parts
     ordered = settings.ordering_key is not None
     storage.grant_record_failures(permissions, settings.name, ordered=ordered)
     storage.grant_circuits(permissions, settings.name, writes=True)

@@ -26,7 +26,7 @@ from .first_heartbeat import FirstHeartbeat
 from .function import PythonFunction
 from .measured import ours, saved_query
 from .pager import Pager
-from .queues import Queues
+from .queues import Parts, Queues
 from .redriver import RedriverFunction
 from .registration import PipelineRegistration
 from .replay import ReplayMachine
@@ -128,68 +128,23 @@ class RedrivePipeline(Construct):
             if brought.is_made_in_another_stack(other, stack):
                 theirs_first = brought.outermost(cdk.Stack.of(other))
                 brought.outermost(stack).add_stack_dependency(theirs_first)
-        self.router = RouterFunction(
-            self, "Router", settings=settings, app=app, storage=self.storage
-        )
+        parts = self._parts = Parts(settings, app, self.storage, self.queues)
+        self.router = RouterFunction(self, "Router", parts)
         self.dispatcher, self.consumer_policy = None, None
         if settings.consumer.is_webhook:
-            self.dispatcher = DispatcherFunction(
-                self,
-                "Dispatcher",
-                settings=settings,
-                app=app,
-                storage=self.storage,
-                queues=self.queues,
-            )
+            self.dispatcher = DispatcherFunction(self, "Dispatcher", parts)
             if main_queue is not None:
                 self.dispatcher.mapping.node.add_dependency(main_queue)
         else:
-            self.consumer_policy = ConsumerPolicy(
-                self,
-                "ConsumerPolicy",
-                settings=settings,
-                app=app,
-                storage=self.storage,
-                queues=self.queues,
-            )
+            self.consumer_policy = ConsumerPolicy(self, "ConsumerPolicy", parts)
         tried_by = ConsumerFunction.of(app, settings, self.dispatcher)
-        self.redriver = RedriverFunction(
-            self,
-            "Redriver",
-            settings=settings,
-            app=app,
-            storage=self.storage,
-            queues=self.queues,
-        )
-        self.watch = WatchFunction(
-            self,
-            "Watch",
-            settings=settings,
-            app=app,
-            storage=self.storage,
-            queues=self.queues,
-            consumer=tried_by,
-        )
+        self.redriver = RedriverFunction(self, "Redriver", parts)
+        self.watch = WatchFunction(self, "Watch", parts, consumer=tried_by)
+        keeper, mover = self.watch.keeper, self.redriver.mover
         self.circuit_breaker = CircuitBreaker(
-            self,
-            "CircuitBreaker",
-            settings=settings,
-            app=app,
-            storage=self.storage,
-            queues=self.queues,
-            consumer=tried_by,
-            keeper=self.watch.keeper,
+            self, "CircuitBreaker", parts, consumer=tried_by, keeper=keeper
         )
-        self.replay = ReplayMachine(
-            self,
-            "Replay",
-            settings=settings,
-            app=app,
-            storage=self.storage,
-            queues=self.queues,
-            consumer=tried_by,
-            mover=self.redriver.mover,
-        )
+        self.replay = ReplayMachine(self, "Replay", parts, consumer=tried_by, mover=mover)
         # A consumer does not trust the stamp of a consumer: a handler that sends a message to
         # its own queue again sends a new message, not a duplicate of the old one.
         redrivers = [self.redriver.sender]
@@ -217,14 +172,7 @@ class RedrivePipeline(Construct):
         self.alarms[Alarm.REDRIVE_STALLED].node.add_dependency(heartbeat)
         functions = [each for each in self.node.find_all() if isinstance(each, PythonFunction)]
         saved_query(self, app.app, settings.name, [each.log_group for each in functions])
-        PipelineRegistration(
-            self,
-            "Registration",
-            app=app,
-            settings=settings,
-            queues=self.queues,
-            trusted_senders=redrivers,
-        )
+        PipelineRegistration(self, "Registration", parts, redrivers)
 
     def _add(
         self,
@@ -326,9 +274,7 @@ class RedrivePipeline(Construct):
                 function=function,
                 settings=self.settings,
                 app=self._app,
-                permissions=consumer_permissions(
-                    self._app, self.settings, storage=self.storage, queues=self.queues
-                ),
+                permissions=consumer_permissions(self._parts),
                 role_id=role_id,
             )
             self._consumers[name] = access

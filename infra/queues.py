@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
@@ -27,6 +28,7 @@ from .settings import (
     MainQueue,
     PipelineDeployment,
 )
+from .storage import Storage
 
 # A long poll: fewer calls, and an empty answer means empty.
 RECEIVE_WAIT = seconds(20)
@@ -352,3 +354,12 @@ def letter_queues_of(app: AppDeployment) -> list[str]:
     ends = [end for each in names for end in (each.dlq(), each.parking())]
     with_ids = [names[0].dlq(ANY), names[0].parking(ANY)]
     return [QueueReference.called(name).arn for name in (*ends, *with_ids)]
+
+
+class Parts(NamedTuple):
+    """What each construct of one pipeline is given: its settings and its app's, tables, queues."""
+
+    settings: PipelineDeployment
+    app: AppDeployment
+    storage: Storage
+    queues: Queues

@@ -19,10 +19,8 @@ from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions
-from .queues import Queues
+from .queues import Parts
 from .schedule import Schedules
-from .settings import AppDeployment, PipelineDeployment
-from .storage import Storage
 
 
 class RedriverFunction(Construct):
@@ -38,17 +36,9 @@ class RedriverFunction(Construct):
     sender: str
     trust: Callable[[Sequence[str]], None]
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        settings: PipelineDeployment,
-        app: AppDeployment,
-        storage: Storage,
-        queues: Queues,
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, parts: Parts) -> None:
         super().__init__(scope, construct_id)
+        settings, app, storage, queues = parts
         names = Names(app.app, settings.name)
         permissions = Permissions()
         queues.grant_send(permissions)

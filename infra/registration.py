@@ -17,9 +17,9 @@ from .names import Names
 from .outage import state_machine_arn
 from .pager import Pager
 from .permissions import Permissions
-from .queues import Queues
+from .queues import Parts
 from .replay_start import replay_machine_arn
-from .settings import AppDeployment, ConsumerDeployment, PipelineDeployment
+from .settings import AppDeployment, ConsumerDeployment
 from .storage import Storage
 
 
@@ -60,16 +60,10 @@ class PipelineRegistration(Construct):
     """`/<app>/pipelines/<name>`: what one pipeline has of its own, as JSON."""
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        app: AppDeployment,
-        settings: PipelineDeployment,
-        queues: Queues,
-        trusted_senders: Sequence[str],
+        self, scope: Construct, construct_id: str, parts: Parts, trusted_senders: Sequence[str]
     ) -> None:
         super().__init__(scope, construct_id)
+        settings, app, _, queues = parts
         names = Names(app.app, settings.name)
         function = settings.consumer.function_arn
         text = cdk.Stack.of(self).to_json_string(

@@ -17,11 +17,9 @@ from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import state_machine_arn
 from .permissions import Permissions, grant_put_events
-from .queues import Queues
+from .queues import Parts
 from .replay_start import replay_machine_arn
-from .settings import AppDeployment, PipelineDeployment
 from .state_machine import add_state_machine
-from .storage import Storage
 
 DEFINITION = "replay.asl.json"
 
@@ -46,15 +44,13 @@ class ReplayMachine(Construct):
         self,
         scope: Construct,
         construct_id: str,
+        parts: Parts,
         *,
-        settings: PipelineDeployment,
-        app: AppDeployment,
-        storage: Storage,
-        queues: Queues,
         consumer: ConsumerFunction | None,
         mover: FunctionRole,
     ) -> None:
         super().__init__(scope, construct_id)
+        settings, app, storage, queues = parts
         names = Names(app.app, settings.name)
         machine = replay_machine_arn(app, settings.name)
         health = settings.circuit.health_url

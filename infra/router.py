@@ -19,9 +19,9 @@ from .encryption import grant_key
 from .function import PythonFunction
 from .names import Names
 from .permissions import Permissions
+from .queues import Parts
 from .refusal import Refused
-from .settings import AppDeployment, PipelineDeployment
-from .storage import Storage
+from .settings import PipelineDeployment
 
 # The redriver waits for the answer, and its run has to end in time.
 TIMEOUT = 20
@@ -37,16 +37,9 @@ class RouterFunction(Construct):
     role: iam.IRole
     trust: Callable[[Sequence[str]], None]
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        settings: PipelineDeployment,
-        app: AppDeployment,
-        storage: Storage,
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, parts: Parts) -> None:
         super().__init__(scope, construct_id)
+        settings, app, storage, _ = parts
         permissions = Permissions()
         ordered = settings.ordering_key is not None
         storage.grant_judge_letters(permissions, settings.name, ordered=ordered)

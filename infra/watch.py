@@ -16,11 +16,9 @@ from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions, grant_put_events
-from .queues import QueueReference, Queues
+from .queues import Parts, QueueReference
 from .replay_start import grant_care_for_replays, replay_machine_arn
 from .schedule import Schedules
-from .settings import AppDeployment, PipelineDeployment
-from .storage import Storage
 
 # Half of its minute: a watch that takes longer has not seen everything, and pages.
 TIMEOUT = 30
@@ -45,14 +43,12 @@ class WatchFunction(Construct):
         self,
         scope: Construct,
         construct_id: str,
+        parts: Parts,
         *,
-        settings: PipelineDeployment,
-        app: AppDeployment,
-        storage: Storage,
-        queues: Queues,
         consumer: ConsumerFunction | None,
     ) -> None:
         super().__init__(scope, construct_id)
+        settings, app, storage, queues = parts
         names = Names(app.app, settings.name)
         permissions = Permissions()
         queues.grant_depths(permissions)
