@@ -172,7 +172,7 @@ def _grouped(
             error_type=last.error_type if last else "",
             words=last.message if last else "",
             messages=len(origins),
-            processed=sum(row.recovered_at is not None for row in known),
+            processed=sum(row.was_processed for row in known),
             first=moment(min(times)),
             last=moment(max(times)),
             sample=origins[-1],

@@ -500,7 +500,7 @@ class _OfPipeline:
         for id_, row in ledger.rows(missing).items() if missing else ():
             last = row.failures[-1].at if row.failures else 0.0
             if row.recovered_at is not None and row.recovered_at >= last:
-                says = "processed, by its record"
+                says = f"{'processed' if row.was_processed else row.recovered_as}, by its record"
             elif row.parked_at is not None and row.parked_at >= last:
                 says = f"parked as {row.parked_as}, by its record"
             else:

@@ -15,7 +15,7 @@ from deadletter.contract import DAY, Reason, run_lane
 from deadletter.failure.causes import CauseHold, Causes
 from deadletter.failure.failure import Category
 from deadletter.failure.fate import GIVEN_BACK, Fate
-from deadletter.failure.ledger import LedgerRow
+from deadletter.failure.ledger import LedgerRow, Recovery
 from deadletter.message.letter import Letter, NotALetter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Divert, Hold, Park, Redrive
@@ -426,6 +426,8 @@ def test_a_pick_says_what_the_run_needs_to_know() -> None:
         tenant="a",
         applied=True,
     )
+    skipped = replace(row, recovered_as=Recovery.SUPERSEDED)
+    assert not picks(mail, ALL, Books(rows_={"o1": skipped})).applied
 
 
 @pytest.mark.parametrize("release", [False, True])

@@ -149,6 +149,11 @@ class LedgerRow:
         return self.about.size
 
     @property
+    def was_processed(self) -> bool:
+        """Whether the consumer says that it has processed the letter, or a copy of it."""
+        return self.recovered_at is not None and self.recovered_as is not Recovery.SUPERSEDED
+
+    @property
     def recovered_unasked(self) -> bool:
         """Whether the dependency took no part in the recovery, as far as is known.
 
