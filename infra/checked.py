@@ -18,24 +18,6 @@ from .refusal import Refused, shown, value_refused
 
 T = TypeVar("T")
 
-# What replaces a setting that has become part of another one.
-INSTEAD: Mapping[str, str] = {
-    "parking_for": "use parking, with the ids of the queues",
-    "ledger_message": "use ledger",
-    "ledger_context": "use ledger",
-    "max_rate": "use rate, the highest that is tried",
-    "shared_dlq": "two pipelines may name one DLQ, and synth warns",
-    "tags": "use the tags of the CDK, beside context in cdk.json",
-    "audit_days": "changes are kept for 400 days",
-    "redrive.reserved_concurrency": "set it on the function, where others need it more",
-    "alarms.dlq_age": "use alarms.age",
-    "alarms.dlq_depth": "use alarms.depth",
-    "replay.approve_causes": "a plan has --approve",
-    "replay.rate": "a plan has --rate",
-    "replay.on_failure": "a plan has --stop-on-failure",
-}
-
-
 def checked(declaration: Callable[..., T], typed: object, owner: str) -> T:
     """What was typed, as its declaration. Raises Refused with one sentence about the `owner`."""
     try:
@@ -112,8 +94,6 @@ def _sentence(declaration: Any, error: Mapping[str, Any], typed: object) -> str:
 def _unknown(declaration: type, parent: Any, above: str, path: str) -> str:
     """That there is no such setting, and which one was probably meant."""
     said, key = f"there is no setting {path}", path.rpartition(".")[2]
-    if path in INSTEAD:
-        return f"{said}; {INSTEAD[path]}."
     if key in {item.name for item in fields(parent)}:
         return f"{said}: its value is the same for all pipelines, or follows from other settings."
     beside = {name: f"{above}.{name}" if above else name for name in hints(parent)}

@@ -15,11 +15,12 @@ TERMS: Mapping[str, str] = {
     "or more receives.",
     "retry": "A message is sent back to the main queue: automatically, or by a person's run.",
     "run": "A person's retry, discard or restore: planned, paced, stoppable, and each message "
-    "accounted for.",
+    "accounted for. Also a turn of the automatic retry, which dlq run list leaves out.",
     "waiting": "Held outside SQS until a time, a circuit, a rule, a cause or a run lets it go.",
-    "parked": "Automation has given it up: it is a person's turn. A parked message never expires.",
+    "parked": "Automation has given it up: it is a person's turn. SQS does not delete it in mode "
+    "enforce.",
     "discard": "A person throws a message away, and a copy is kept; restore brings it back.",
-    "cause": "Failures of one kind. It has 8 hexadecimal digits.",
+    "cause": "Failures of one kind, and their ID, whose first 8 digits dlq shows.",
     "failure record": "Why and when each receive of a message failed.",
     "rule": "What a person says of messages: QUARANTINE, HOLD, DELAYED_REDRIVE, THROTTLE, "
     "DEDICATED_DLQ or DEFAULT.",
@@ -29,6 +30,7 @@ TERMS: Mapping[str, str] = {
     "try it).",
     "canary": "The first few messages of a run, or the call that tries an open circuit.",
     "monitor": "The function that looks at a pipeline each minute, and rings its alarms.",
-    "expiry": "When SQS would delete a message. It is saved before: it waits outside SQS then.",
+    "expiry": "When SQS would delete a message. Mode enforce has it wait outside SQS before, if it "
+    "is in a DLQ or parked.",
 }
 """Each term that a person needs, and what it means; a sentence each, or two."""

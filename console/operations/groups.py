@@ -553,7 +553,7 @@ def _about_dimension(by: By, entries: Sequence[CauseEntry]) -> Iterator[str]:
     if name and entries and not any(name in entry.about.context for entry in entries):
         yield (
             f"No message says its {by}: give the pipeline's `context` a path named {name} "
-            "(docs/settings.md), and do not set ledger_context to none."
+            "(docs/settings.md), and let its setting `ledger` keep it."
         )
 
 

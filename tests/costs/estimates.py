@@ -58,7 +58,7 @@ def idle_month(shape: PipelineShape = PLAIN) -> Mapping[str, Usage]:
     run = redriver_run(memory=shape.memory, fifo=shape.fifo)
     look = watch_look(queues=shape.queues, fifo=shape.fifo)
     return {
-        "redriver": sum((run * (MONTH / every) for every in shape.every.values()), NOTHING),
+        "redrive": sum((run * (MONTH / every) for every in shape.every.values()), NOTHING),
         "watch": look * (MONTH / MINUTE),
         "heartbeat metric": Usage({Price.METRIC: IDLE_METRICS}),
         "alarms": Usage({Price.ALARM: len(PIPELINE_ALARMS)}),

@@ -37,7 +37,7 @@ OLD = {
 
 MEANT = re.compile(
     r"dead.letters?|letters, digits|with a letter|random letters|messages table|use ledger"
-    r"|redriver function|replay (?:function|starts)|replay\.schema|deadletter",
+    r"|replay (?:function|starts)|replay\.schema|deadletter",
     re.I,
 )
 """Where one of the words is meant as everybody means it."""

@@ -77,7 +77,6 @@ PIPELINE: list[Mistake] = [
     ({"dedicated": {"dlq": True}}, 'dedicated is {"dlq": true}; allowed: ids other than dlq, which is the DLQ itself.'),
     ({"parking": {"BORING": "default"}}, 'parking has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT, POISON, CRASH, RETRIES_EXHAUSTED, KEY_CONFLICT, RUN_FAILED, RUN_ABORTED, transient, schema, business, integration.'),
     ({"parking": {"POISON": "Later"}}, f'parking.POISON is "Later"; allowed: {WORDS.format(16)}.'),
-    ({"parking_for": {"POISON": "later"}}, "there is no setting parking_for; use parking, with the ids of the queues."),
     # The consumer.
     ({"consumer": {"kind": "cron"}}, 'consumer.kind is "cron"; allowed: webhook, function, none.'),
     ({"consumer": "cron"}, 'consumer is "cron"; allowed: an object of kind webhook, function (with its function_arn) or none, or just "none".'),

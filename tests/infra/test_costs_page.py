@@ -167,7 +167,7 @@ def test_a_metric_each_minute_or_a_trace_each_run_is_too_much() -> None:
 def test_the_pages_say_what_is_added_up() -> None:
     parts, total = idle_month(), together(idle_month()).dollars
     assert row("its automatic retry, each minute") == pytest.approx(
-        parts["redriver"].dollars, abs=0.005
+        parts["redrive"].dollars, abs=0.005
     )
     of_watch = parts["watch"] + parts["heartbeat metric"]
     assert row("the monitor of a pipeline") == pytest.approx(of_watch.dollars, abs=0.005)

@@ -426,8 +426,8 @@ def test_a_pick_says_what_the_run_needs_to_know() -> None:
         tenant="a",
         applied=True,
     )
-    skipped = replace(row, recovered_as=Recovery.SUPERSEDED)
-    assert not picks(mail, ALL, Books(rows_={"o1": skipped})).applied
+    row = replace(row, recovered_as=Recovery.SUPERSEDED)
+    assert not picks(mail, ALL, Books(rows_={"o1": row})).applied
 
 
 @pytest.mark.parametrize("release", [False, True])

@@ -71,7 +71,8 @@ class Pipeline:
     body: Annotated[Body, Setting()] = Body.JSON
     """Whether a body that is not JSON makes a message MALFORMED."""
     context: Annotated[Mapping[str, Path], Setting(first=True)] = field(default_factory=dict)
-    """What rules match on: a name and where to find it."""
+    """What rules match on: a name and where to find it. tenantId is the tenant of dlq, messageType
+    the type."""
     policy: Annotated[RetryPolicy, Setting()] = field(default_factory=RetryPolicy)
     """Attempts and delays."""
     policies: Annotated[Mapping[Id, RetryPolicy], Setting()] = field(default_factory=dict)

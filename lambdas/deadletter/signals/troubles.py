@@ -205,7 +205,7 @@ _bad_row = partial(
 TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     TroubleKind.EXPIRES: _expires(
         "SQS deletes the oldest message in {queue} in {left}: it should have been saved, and"
-        " the log of its redriver function says why it has not"
+        " the log of its function redrive says why it has not"
     ),
     TroubleKind.EXPIRES_UNMOVED: _expires(
         "SQS deletes the oldest message in {queue} in {left}: observe moves nothing"
