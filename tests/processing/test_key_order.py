@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.consumer import consume
+from deadletter.aws.queue import SqsQueue
+from deadletter.consumer import Permanent, consume
 from deadletter.consumer import runtime as consumer_runtime
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.failure.ledger import LedgerUnavailable, Recovery
+from deadletter.message.queue import SendResult
 from deadletter.processing.key_order import arranged
 from deadletter.routing.line import LONGEST_HANDLING, patience_of
 from deadletter.routing.ordering import KeyPlace
@@ -36,6 +39,8 @@ class Shop:
         monkeypatch.setattr(consumer_runtime, "current_runtime", lambda: self.box.runtime)
         self.sick: set[int] = set()
         self.killed: set[int] = set()
+        self.fatal: set[int] = set()
+        self.during: dict[int, Callable[[], None]] = {}
         self.applied: list[tuple[str, int]] = []
 
     def send(self, *versions: int, account: str = "a") -> list[str]:
@@ -47,6 +52,9 @@ class Shop:
 
     def work(self, record: dict[str, Any]) -> None:
         body = json.loads(record["body"])
+        self.during.pop(body["version"], lambda: None)()
+        if body["version"] in self.fatal:
+            raise Permanent("of no use")
         if body["version"] in self.killed:
             raise KeyboardInterrupt
         if body["version"] in self.sick:
@@ -58,6 +66,11 @@ class Shop:
 
     def settle(self, seconds: float = 1_000) -> None:
         self.box.clock.advance(seconds)
+        self.run()
+
+    def heal(self, first: str) -> None:
+        """Bring version 1 back, whose first life had this id."""
+        self.box.redrive({"id": "a1", "account": "a", "version": 1}, origin=first, attempt=1)
         self.run()
 
     def versions(self, account: str = "a") -> list[int]:
@@ -323,3 +336,124 @@ def test_places_of_a_key_change_among_themselves() -> None:
 
     places = [place("a", "3"), None, place("b", "1"), place("a", "1"), place("a", "2")]
     assert arranged(places) == [3, 1, 2, 4, 0]
+
+
+# What others of the key are told, and when.
+
+
+def records(shop: Shop) -> DynamoDBLedger:
+    client: Any = shop.box.dynamodb
+    return DynamoDBLedger(client, "messages", "orders", shop.box.clock, ROWS_KEPT)
+
+
+def behind(shop: Shop, *later: dict[str, Any]) -> str:
+    """Have `later` messages wait for version 1, which heals. Returns the id of version 1."""
+    shop.sick = {1}
+    [first] = shop.send(1)
+    shop.run()
+    shop.sick = set()
+    for body in later:
+        shop.box.send({"account": "a", **body})
+    return first
+
+
+def test_a_message_that_collides_waits_under_a_claim_of_its_own(shop: Shop) -> None:
+    shop.box.send({"id": "k", "account": "a", "version": 0})
+    shop.run()
+    first = behind(shop, {"id": "k", "version": 5})
+    shop.run()
+    shop.heal(first)
+    shop.send(7)
+    shop.run()
+    shop.settle()
+    shop.settle()
+    assert shop.versions() == [0, 1, 7]
+    assert [parked.stamp.reason for parked in shop.box.parked] == ["KEY_CONFLICT"]
+
+
+def test_one_given_back_is_waited_for_while_its_batch_goes_on(shop: Shop) -> None:
+    first = behind(shop, {"id": "a2", "version": 2}, {"id": "b", "account": "b", "version": 100})
+
+    def meanwhile() -> None:
+        shop.heal(first)
+        shop.send(3)
+        shop.run()
+
+    shop.during = {100: meanwhile}
+    shop.run()
+    shop.settle()
+    shop.settle()
+    assert shop.versions() == [1, 2, 3]
+
+
+FULL = {f"x{number}": "v" for number in range(10)}
+
+
+def test_a_message_that_cannot_be_parked_is_waited_for(shop: Shop) -> None:
+    shop.fatal = {1}
+    body = {"id": "a1", "account": "a", "version": 1}
+    first = shop.box.send(body, attributes=FULL)
+    shop.run()
+    shop.settle()
+    assert (shop.box.parked, shop.box.ledger(first).parked_as) == ([], None)
+    shop.send(2)
+    shop.run()
+    assert shop.applied == []
+
+
+def test_a_message_whose_parking_was_refused_is_waited_for_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Any, envelopes: Any) -> SendResult:
+        shop.box.clock.advance(1)
+        return SendResult(refused={each.copy: "AccessDenied" for each in envelopes})
+
+    monkeypatch.setattr(SqsQueue, "send", refused)
+    shop.fatal = {1}
+    shop.send(1)
+    shop.run()
+    shop.settle()
+    shop.send(2)
+    shop.run()
+    assert (shop.applied, shop.box.parked) == ([], [])
+
+
+def test_a_discarded_message_is_waited_for_no_more(shop: Shop) -> None:
+    shop.killed = {1}
+    [first] = shop.send(1)
+    with pytest.raises(KeyboardInterrupt):
+        shop.run()
+    shop.killed = set()
+    shop.box.clock.advance(VISIBILITY + 1)
+    [message] = shop.box.sqs.receive_message(QueueUrl=shop.box.main)["Messages"]
+    shop.box.sqs.delete_message(QueueUrl=shop.box.main, ReceiptHandle=message["ReceiptHandle"])
+    shop.send(2)
+    shop.run()
+    assert shop.applied == []
+    records(shop).note_discarded(first, shop.box.clock())
+    shop.settle()
+    assert shop.versions() == [2]
+
+
+@pytest.mark.parametrize("row", [{}, {"at": {"N": "5E+11"}}, {"at": {"S": "x"}}])
+def test_a_row_that_does_not_say_since_when_blocks_no_key(shop: Shop, row: Any) -> None:
+    shop.send(2)
+    shop.run()
+    [head] = shop.lines()
+    shop.box.dynamodb.put_item(
+        TableName="messages", Item={"pk": head["pk"], "sk": {"S": "open 0c001 nobody"}, **row}
+    )
+    shop.send(3)
+    shop.run()
+    assert shop.versions() == [2, 3]
+
+
+def test_a_damaged_version_supersedes_nothing(shop: Shop) -> None:
+    shop.send(1)
+    shop.run()
+    [head] = shop.lines()
+    head = {name: value for name, value in head.items() if name != "kind"}
+    shop.box.dynamodb.put_item(TableName="messages", Item={**head, "done": {"S": "0zzz"}})
+    shop.send(2)
+    shop.run()
+    assert shop.versions() == [1, 2]

@@ -260,6 +260,8 @@ class _Batch:
     # The positions of the messages that were begun.
     begun: set[int] = field(default_factory=set)
     lock: Any = field(default_factory=Lock, repr=False)
+    # The messages that others of their ordering key wait for already.
+    listed: set[str] = field(default_factory=set)
     # The FIFO groups that go no further, with the seconds that the rest of each waits.
     stopped_groups: dict[str, float | None] = field(default_factory=dict)
     readings: list[tuple[Record, Reading | None]] = field(default_factory=list)
@@ -507,7 +509,12 @@ class _Batch:
         passes = delivery.stamp.run is not None or self.consumer.pipeline.fifo
         until = self.last_start - WAITING_SECONDS
         try:
-            turn = order.turn(self._own(place, delivery, order), claim, passes=passes, until=until)
+            place = replace(self._own(place, delivery, order), claim=claim.key)
+            turn = order.turn(place, claim, passes=passes, until=until)
+            if turn in (Turn.BEHIND, Turn.BUSY):
+                # Now: others of its key may come while the rest of the batch is handled.
+                order.wait(place)
+                self.listed.add(message_id)
         except LinesUnavailable as error:
             fate, diagnosis = Fate.UNGUARDED, diagnose(error, None, now=self.started)
         else:
@@ -626,6 +633,7 @@ class _Batch:
             category = str(diagnosis.category)
             if self._park(delivery, known_stamp, Reason.PERMANENT, because, category):
                 return MessageResult(letter.message_id, Fate.PARKED, diagnosis, error=error)
+            self._take_back(delivery, stamp, diagnosis, circuit)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(letter.message_id, Fate.FAILED, diagnosis, wait, error, circuit)
 
@@ -691,11 +699,13 @@ class _Batch:
         self, record: Record, delivery: Delivery | None, result: MessageResult
     ) -> None:
         order, place = self.consumer.order, _place(delivery)
-        if order is not None and place is not None:
+        is_listed = result.message_id in self.listed
+        if order is not None and delivery is not None and place is not None and not is_listed:
             from deadletter.routing.line import LinesUnavailable
 
             with self.troubles.noticing(LinesUnavailable, Trouble.CLAIMS, result.message_id):
-                order.wait(place)
+                # It has claimed nothing: a claim under its key may be another message's.
+                order.wait(replace(self._own(place, delivery, order), claim=""))
         self._history().untried(record, delivery, result)
 
     # Collisions.
@@ -741,6 +751,7 @@ class _Batch:
             because = f"another message with its idempotency key was processed; it {paths}"
             if self._park(delivery, known_stamp, Reason.KEY_CONFLICT, because):
                 return MessageResult(message_id, Fate.PARKED, diagnosis)
+            self._take_back(delivery, stamp, diagnosis)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(message_id, Fate.FAILED, diagnosis, wait)
 
@@ -768,15 +779,31 @@ class _Batch:
     ) -> bool:
         """Park a letter and record it; False if it comes back.
 
-        In an ordering key the record comes first: the messages behind it go on by its word.
+        In an ordering key the record comes first: the messages behind it go on by its word. The
+        run of a replayed letter takes that for the letter's end, and is told afterwards.
         """
         history, is_first = self._history(), self.consumer.order is not None
-        if is_first and not history.parked(delivery, stamp, reason):
-            return False
-        is_parked = self._parking().park(delivery, stamp, reason, because, category)
-        if is_parked and not is_first:
+        is_parked = self._parking().park(
+            delivery,
+            stamp,
+            reason,
+            because,
+            category,
+            told=lambda: not is_first or history.parked(delivery, stamp, reason, ahead=True),
+        )
+        if is_parked and (not is_first or stamp.run is not None):
             history.parked(delivery, stamp, reason)
         return is_parked
+
+    def _take_back(
+        self, delivery: Delivery, stamp: Stamp, diagnosis: Diagnosis, circuit: str = ""
+    ) -> None:
+        """Write the failure of a letter anew that comes back, although it may be said to be parked:
+        the messages of its key wait for it again.
+        """
+        if self.consumer.order is not None:
+            now = self.consumer.clock()
+            self._history().failed(delivery.record, stamp, diagnosis, delivery, now, circuit)
 
     def _parking(self) -> Parking:
         # Loaded with the first message that is parked.

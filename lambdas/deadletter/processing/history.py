@@ -95,14 +95,17 @@ class History:
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
             self.log.leave_index(delivery.stamp.origin)
 
-    def parked(self, delivery: Delivery, stamp: Stamp, reason: Reason) -> bool:
-        """Record that a letter was parked; the run of a replayed letter waits for that outcome.
+    def parked(
+        self, delivery: Delivery, stamp: Stamp, reason: Reason, *, ahead: bool = False
+    ) -> bool:
+        """Record that a letter was parked; the run of a replayed letter waits for that outcome, and
+        is not told `ahead`.
 
         Returns whether that is on record.
         """
         message_id, now = delivery.letter.message_id, self.clock()
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
-            if stamp.run is None:
+            if stamp.run is None or ahead:
                 self.log.note_parked(stamp.origin, now, str(reason), "")
             else:
                 self.log.parked(stamp.origin, stamp.attempt, now, str(reason))

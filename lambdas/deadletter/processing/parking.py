@@ -38,8 +38,9 @@ class Parking:
         reason: Reason,
         because: str,
         category: str | None = None,
+        told: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Send the message to the parking lot for `reason`.
+        """Send the message to the parking lot for `reason`, once it is `told`, if it can be sent.
 
         Returns True only if the lot has confirmed it, now or before. The message's own claim
         must not be held, because a person may release the letter, and then it has to be
@@ -48,11 +49,17 @@ class Parking:
         message_id = delivery.letter.message_id
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
             lot = parking_for(self.names, reason, category)
-            return self._park(delivery, stamp, reason, because, self.lots.get(lot))
+            return self._park(delivery, stamp, reason, because, self.lots.get(lot), told)
         return False
 
     def _park(
-        self, delivery: Delivery, stamp: Stamp, reason: Reason, because: str, lot: Queue | None
+        self,
+        delivery: Delivery,
+        stamp: Stamp,
+        reason: Reason,
+        because: str,
+        lot: Queue | None,
+        told: Callable[[], bool],
     ) -> bool:
         letter = delivery.letter
         if lot is None:
@@ -78,6 +85,9 @@ class Parking:
         claim = self.guard.claim(BusinessKey(f"parked:{letter.message_id}", delivery.key.payload))
         if claim is not None and claim.standing is not Standing.MINE:
             return claim.standing is Standing.DUPLICATE
+        if not told():
+            self.guard.withdraw(letter.message_id, claim)
+            return False
         if claim is not None and claim.taken_over:
             # The process that was to park it died: it may be in the lot.
             self.count_now(Figure.POSSIBLE_DUPLICATE, 1)
