@@ -148,6 +148,9 @@ class Facts:
             raise self.error
         self.parked[origin] = (at, reason, rule)
 
+    def note_discarded(self, origin: str, at: float) -> None:
+        return
+
     def leave_index(self, origin: str) -> None:
         raise AssertionError("a move leaves that to what it parks")
 

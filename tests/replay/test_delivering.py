@@ -304,15 +304,18 @@ def test_of_a_discarded_letter_the_copy_in_its_queue_is_known_to_be_done() -> No
     assert not intents.record_of(other).is_named
 
 
-def test_a_letter_is_discarded_all_the_same_if_the_index_keeps_it() -> None:
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_discard_without_the_ledger_leaves_what_others_of_its_key_wait_for(ordered: bool) -> None:
     plan = ReplayPlan(
         pipeline="orders", destination=DISCARD, source="lane:parked", keep_export=False
     )
     bench = ReplayBench([""], plan)
 
     class Silent:
-        def leave_index(self, origin: str) -> None:
-            raise RecordsUnavailable(f"no answer about {origin}")
+        def leave_index(self, *of: object) -> None:
+            raise RecordsUnavailable(f"no answer about {of}")
+
+        note_discarded = leave_index
 
     records: Any = Silent()
     discarding = Discarding(
@@ -321,10 +324,10 @@ def test_a_letter_is_discarded_all_the_same_if_the_index_keeps_it() -> None:
         records=records,
         clock=bench.clock,
         tally=bench.tally,
+        ordered=ordered,
     )
-    assert bench.work(10, carrier=discarding).done
-    assert set(bench.outcomes().values()) == {ReplayOutcome.DISCARDED}
-    assert bench.stage.waiting() == []
+    assert bench.work(10, carrier=discarding).done is not ordered
+    assert len(bench.stage.waiting()) == int(ordered)
 
 
 def test_the_function_gets_a_believable_stamp_and_its_run() -> None:

@@ -140,6 +140,9 @@ class MemoryLedger:
     def claim_matches(self, key: str, letters: int, limit: int) -> bool:
         return True
 
+    def note_discarded(self, origin: str, at: float) -> None:
+        return
+
     def leave_index(self, origin: str) -> None:
         return
 

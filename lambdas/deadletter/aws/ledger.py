@@ -217,6 +217,11 @@ class DynamoDBLedger:
             )
 
     @ours(RecordsUnavailable)
+    def note_discarded(self, origin: str, at: float) -> None:
+        discarded = {"ttl": self._expires(), "discarded_at": stored_number(at)}
+        self._table.change(self._key(origin), discarded)
+
+    @ours(RecordsUnavailable)
     def leave_index(self, origin: str) -> None:
         # Most letters that are processed have no row at all.
         with suppress(Conflict):

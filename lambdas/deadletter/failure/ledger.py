@@ -110,7 +110,8 @@ class LedgerRow:
     The rest is for people, and no decision is built on it, but which letter is a canary of the
     pipeline's circuit: `about` is what the row keeps once of its letter, `first_at` (epoch seconds)
     the letter's first failure. `parked_at`, `parked_as` and `parked_rule` say when the letter was
-    last parked, why, and by which rule. `has_left_index` is True if the row was in the index of
+    last parked, why, and by which rule, `discarded_at` when a person has last thrown it away, or
+    was about to. `has_left_index` is True if the row was in the index of
     causes and is not: the letter has failed, and was processed, parked or thrown away since.
     """
 
@@ -131,6 +132,7 @@ class LedgerRow:
     parked_at: float | None = None
     parked_as: Reason | None = None
     parked_rule: str = ""
+    discarded_at: float | None = None
     has_left_index: bool = False
 
     @property
@@ -294,6 +296,7 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
             parked_at=_number(item.get("parked_at")),
             parked_as=_reason(item.get("parked_as")),
             parked_rule=str(item.get("parked_rule", "")),
+            discarded_at=_number(item.get("discarded_at")),
             has_left_index="seen" in item and CAUSES.partition not in item,
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
@@ -366,6 +369,9 @@ class Records(Protocol):
 
     def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
         """Record for people that the letter was parked at `at` (epoch seconds), and why."""
+
+    def note_discarded(self, origin: str, at: float) -> None:
+        """Record that a person is about to throw the letter away, at `at` (epoch seconds)."""
 
     def leave_index(self, origin: str) -> None:
         """Take the letter out of the index of causes; creates no row."""

@@ -206,6 +206,7 @@ class Discarding:
     """A carrier out of the world: export, ticket, delete, and a mark for a copy left in a queue.
 
     The export says who threw the letter away, and why. If the plan keeps no export, nothing stays.
+    Where messages are `ordered`, those behind a letter go on by its record: it comes first.
     """
 
     seconds = LONGEST_EXPORT
@@ -215,9 +216,14 @@ class Discarding:
     records: Records
     clock: Callable[[], float]
     tally: Tally
+    ordered: bool = False
 
     def carry(self, orders: Sequence[Order], slot: Slot, room: TicketedLane, until: float) -> Left:
-        exported = [order for order in orders if self.clock() < until and self._export(order)]
+        exported = [
+            order
+            for order in orders
+            if self.clock() < until and self._export(order) and self._told(order)
+        ]
         outcomes = {order.copy: ReplayOutcome.DISCARDED for order in exported}
         confirmations = room.confirm(outcomes)
         room.delete([(order.received, confirmations[order.copy]) for order in exported])
@@ -238,6 +244,16 @@ class Discarding:
             slot.mark(kept)
         except (JournalUnavailable, ClaimLost):
             self.tally.count(Count.JOURNAL_UNAVAILABLE)
+
+    def _told(self, order: Order) -> bool:
+        """Whether the others of its ordering key are told that the letter comes no more."""
+        try:
+            if self.ordered:
+                self.records.note_discarded(order.stamp.origin, self.clock())
+        except RecordsUnavailable as error:
+            self.tally.note_trouble(str(error))
+            return False
+        return True
 
     def _leave_index(self, order: Order) -> None:
         """Let `dlq groups` forget the letter, which is gone whether or not this is written."""

@@ -152,7 +152,12 @@ def _is_silent(row: LedgerRow | None, since: float) -> bool:
     if row is None:
         return True
     told = (failure.at for failure in row.failures if was_tried(failure))
-    return max(row.parked_at or 0.0, row.recovered_at or 0.0, *told) < since
+    return max(_ended_at(row), row.recovered_at or 0.0, *told) < since
+
+
+def _ended_at(row: LedgerRow) -> float:
+    """When a person's turn began, or the message was thrown away; before all time if never."""
+    return max(row.parked_at or -1.0, row.discarded_at or -1.0)
 
 
 def _is_open(row: LedgerRow | None, since: float, now: float, patience: Patience) -> bool:
@@ -160,6 +165,6 @@ def _is_open(row: LedgerRow | None, since: float, now: float, patience: Patience
     if row is not None and row.unreadable:
         return True
     last = row.failures[-1].at if row is not None and row.failures else 0.0
-    if row is not None and (row.has_left_index or (row.parked_at or -1.0) >= last):
+    if row is not None and (row.has_left_index or _ended_at(row) >= last):
         return False
     return now < (last + patience.recorded if last else since + patience.unrecorded)

@@ -331,6 +331,7 @@ class _Parts:
                 records=stores.ledger,
                 clock=clock,
                 tally=tally,
+                ordered=stores.pipeline.ordering_key is not None,
             )
         if plan.destination != DELIVER:
             return None
