@@ -11,6 +11,7 @@ from deadletter.aws.claims import NEVER_EXPIRED, KeptClaim, kept_claims
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, text_in
 from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import PARTITION, SORT, Key, absent, between, equals, stored_number
+from deadletter.circuit.transitions import CLOCK_SKEW
 from deadletter.contract import Partition
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.processing.idempotency import ClaimsUnavailable
@@ -23,7 +24,7 @@ from deadletter.routing.line import (
     PlaceState,
     state_of,
 )
-from deadletter.routing.ordering import KeyPlace
+from deadletter.routing.ordering import KeyPlace, version_in
 
 _HEAD, _LISTED = "head", "open "
 
@@ -146,17 +147,23 @@ class DynamoDBLines:
         unknown = [each.origin for each in placed if handlings[each] is not Handling.DONE]
         records = self._rows(unknown, lagging=lagging) if unknown else {}
         for place, row in placed.items():
-            is_holder = row[SORT] == _HEAD
+            is_holder, handling = row[SORT] == _HEAD, handlings[place]
+            since = number_in(row, "at")
+            done = text_in(row, "done")
+            if since is None or since > now + CLOCK_SKEW or version_in(done) != done:
+                self._note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
+                # Only its claim says how long it is handled.
+                since = now if handling is Handling.LIVE else 0.0
             state = state_of(
-                handlings[place],
+                handling,
                 records.get(place.origin),
-                min(now, number_in(row, "at") or now),
+                min(now, since),
                 now,
                 self._patience,
                 is_holder=is_holder,
             )
             if is_holder:
-                line = replace(line, holder=place, done=text_in(row, "done"))
+                line = replace(line, holder=place, done=version_in(done))
             if state is PlaceState.DONE and place.is_version:
                 line = replace(line, done=max(line.done, place.number))
             elif line.is_past(place):

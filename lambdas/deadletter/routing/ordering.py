@@ -34,6 +34,14 @@ _OFFSET = 10**21
 _EXACT_DIGITS = 22
 
 
+_SORTABLE = re.compile(rf"{_NUMBER}[0-9a-f]{{16}}[0-9]{{{_EXACT_DIGITS}}}")
+
+
+def version_in(text: str) -> str:
+    """The place of a version as it is written here; empty if the text is no such place."""
+    return text if text.startswith(_TEXT) or _SORTABLE.fullmatch(text) else ""
+
+
 def key_hash(text: str) -> str:
     """Sixteen hexadecimal digits for an ordering key, or for the origin of a letter without one."""
     return blake2b(utf8(text), digest_size=8).hexdigest()
