@@ -18,6 +18,7 @@ from .refusal import Refused, shown, value_refused
 
 T = TypeVar("T")
 
+
 def checked(declaration: Callable[..., T], typed: object, owner: str) -> T:
     """What was typed, as its declaration. Raises Refused with one sentence about the `owner`."""
     try:

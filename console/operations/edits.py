@@ -202,7 +202,7 @@ def _checked(
         raise EditRefused("no answer was given about the edited message")
     if pick.left_out in ("SCHEMA", "MALFORMED"):
         raise EditRefused(f"the pipeline would not take the edited message: {pick.left_out}")
-    if pick.applied and not accept:
+    if pick.applied and not accept and not stamp.again:
         raise EditRefused(
             "it is on record that the original was processed, so its effect can happen twice; if "
             "that is right, add --accept-conflict"

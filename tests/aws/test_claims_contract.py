@@ -443,6 +443,8 @@ def test_a_duplicate_knows_whether_it_is_the_message_that_was_processed(desk: De
     again = [desk.claim("later", life) for life in lives]
     assert {claim.standing for claim in again} == {DUPLICATE}
     assert [claim.same_life for claim in again] == [True, False, False]
+    edited = replace(lives[0], payload="edited", compared=False)
+    assert not desk.claim("later", edited).same_life
     assert not desk.claim("later", BusinessKey("key:7", "p")).same_life
     for damaged in ({"S": "2"}, {"N": "-1"}, {"N": "2.5"}, {"M": {}}, None):
         desk.damage("attempt", damaged)

@@ -83,7 +83,9 @@ def test_an_edit_leaves_room_for_the_new_key_of_a_letter_that_is_sent_once_more(
     again = replace(STAMP, accept="again:4f0c")
     with pytest.raises(EditRefused, match="no room for the message's new idempotency key"):
         accepted(request, RUN, replace(RECEIVED, stamp=again))
-    assert accepted(REQUEST, RUN, replace(RECEIVED, stamp=again)) == again
+    for accept in (False, True):
+        request = replace(REQUEST, accept=accept)
+        assert accepted(request, RUN, replace(RECEIVED, stamp=again)) == again
 
 
 @each_row(

@@ -190,7 +190,8 @@ class DynamoDBClaims:
             return claim if row is None else replace(claim, tries=int(row.get("tries", 1)))
         if row is not None and row["status"] == _DONE:
             life = (row.get("origin"), row.get("attempt"))
-            same_life = bool(key.origin) and life == (key.origin, key.attempt)
+            is_same = row["payload"] == key.payload and life == (key.origin, key.attempt)
+            same_life = bool(key.origin) and is_same
             return replace(claim, standing=Standing.DUPLICATE, same_life=same_life)
         # A call that outlasts our own lease is BUSY: another owner may have the message by now.
         until = claim.until if row is None else float(row["until"])

@@ -148,7 +148,10 @@ def accepted(request: EditRequest, run: ReplayRun | None, received: ReceivedLett
     after = request.after
     if edited(received.letter, after.body, after.attributes) != after:
         raise EditRefused("it would change more than the body and attributes")
-    stamp = replace(received.stamp, accept="collision") if request.accept else received.stamp
+    stamp = received.stamp
+    # A new key collides with nothing, and knows no later message of its ordering key.
+    if request.accept and not stamp.again:
+        stamp = replace(stamp, accept="collision")
     if not has_room(after, stamp):
         raise EditRefused("it would leave no room for the message's new idempotency key")
     return stamp
