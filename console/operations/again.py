@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from deadletter.contract import EDITS, Mode, circuit_lane, is_of_delays, originals_object, rule_lane
@@ -219,8 +220,10 @@ class DueNow:
             " automatic run decides anew, by its rules and circuits."
         )
         for rule in self._still_held():
-            yield f"Rule {rule} is in force: what it matches waits again. It is lifted by"
-            yield f"  dlq rules disable {rule}"
+            yield (
+                f"Rule {rule} is in force: what it matches waits again. It is lifted by\n"
+                f"dlq rules disable {quote(rule)}"
+            )
 
     def _still_held(self) -> list[str]:
         """The rules in force that hold messages of these lanes: what they match stays."""

@@ -136,7 +136,7 @@ _PARTS = 100
 
 @dataclass(frozen=True, slots=True)
 class CountedLetter:
-    """A letter that a run would take, or leave out for the reason in `left_out`.
+    """A letter that a run would take, or leave out for the reason in `left_out`, by its `rule`.
 
     `cause` is the fingerprint of its last failure at `failed_at` (epoch seconds; None without
     one), in the consumer's `version`. `first_sent` is epoch milliseconds (in the ledger: of the
@@ -156,6 +156,7 @@ class CountedLetter:
     failed_at: float | None = None
     version: str = ""
     left_out: str = ""
+    rule: str | None = None
     applied: bool = False
     group: str | None = None
 
@@ -350,6 +351,7 @@ def _counted(found: FoundLetter, pick: Pick) -> CountedLetter:
         reason=pick.stamp.reason or "",
         first_sent=pick.stamp.first_sent,
         left_out=pick.left_out,
+        rule=pick.rule,
         applied=pick.applied,
         group=found.letter.group,
     )

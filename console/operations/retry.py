@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from shlex import quote
 from typing import Annotated, Any
 
 from deadletter.contract import MAIN_DLQ, Reason
@@ -14,16 +15,15 @@ from deadletter.replay.edits import EditRefused
 from deadletter.replay.plan import MAIN_QUEUE
 from deadletter.replay.run import RunState
 from deadletter.routing.selection import Selection
-from deadletter.rules.rule import Action
 
-from . import causes, edits, redrive, rule_table
+from . import causes, edits, redrive
 from .again import DueNow, OnceMore, ended, opens, pace_says
 from .discard import in_words, told
 from .edits import Change
 from .errors import Cause, Problem
 from .letter_walk import FoundLetter
 from .redrive import RedriveTarget
-from .replay_census import letters_of, of_outcome, parked_sources
+from .replay_census import CountedLetter, letters_of, of_outcome, parked_sources
 from .replay_plan import DraftPlan, PlanRequest, draft_of, start
 from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch
 from .selection import All, Choice, Ids, Pipeline, PlaceKind, Places, Terms, choice
@@ -260,12 +260,11 @@ def _planned(session: Session, request: RetryRequest, found: Chosen) -> RetryPla
     if not plan.drafts and not due:
         if found.or_else is not None:
             return _planned(session, request, found.or_else)
-        left = _left_out(replace(plan, drafts=drafts))
-        raise Problem(_nothing(session, found, left), Cause.ABSENT)
-    notes = (*_left_out_says(session, found, _left_out(replace(plan, drafts=drafts))),)
+        raise Problem(_nothing(found, replace(plan, drafts=drafts)), Cause.ABSENT)
+    plan = replace(plan, drafts=drafts)
     held = _held_causes(session, found)
-    more = tuple(f"Cause {each} is counted anew: its hold ends." for each in held)
-    plan = replace(plan, drafts=drafts, notes=(*notes, *more), causes=held)
+    more = (f"Cause {each} is counted anew: its hold ends." for each in held)
+    plan = replace(plan, notes=(*_left_out_says(plan), *more), causes=held)
     return replace(plan, edit=trial.edit()) if is_edited else plan
 
 
@@ -330,48 +329,40 @@ def with_edit(session: Session, plan: RetryPlan, change: Change) -> RetryPlan:
     return replace(plan, edit=Edit(change, letter, ((letter.letter, after),), (says,)))
 
 
+def _letters_out(plan: RetryPlan) -> Iterator[CountedLetter]:
+    return (letter for draft in plan.drafts for letter in draft.census.left_out)
+
+
 def _left_out(plan: RetryPlan) -> Counter[str]:
-    letters = [letter for draft in plan.drafts for letter in draft.census.left_out]
-    return Counter(letter.left_out for letter in letters)
+    return Counter(letter.left_out for letter in _letters_out(plan))
 
 
-def _nothing(session: Session, found: Chosen, left: Mapping[str, int]) -> str:
+def _nothing(found: Chosen, plan: RetryPlan) -> str:
     looked = f"Looked through: {in_words(found)}."
-    if left:
-        return "Nothing was sent. " + " ".join([*_left_out_says(session, found, left), looked])
+    if says := [*_left_out_says(plan)]:
+        return " ".join(["Nothing was sent.", looked, *says])
     return (
         f"No message of {found.pipeline.name} matches: nothing was done. {looked} Not looked "
         "through: the main queue, whose messages are with the consumer."
     )
 
 
-def _left_out_says(session: Session, found: Chosen, left: Mapping[str, int]) -> Iterator[str]:
-    """Which messages are not sent, why, and how that is lifted."""
-    for reason, number in left.items():
+def _left_out_says(plan: RetryPlan) -> Iterator[str]:
+    """Which messages are not sent, why, and how that is lifted; what to type comes last."""
+    rules = sorted({letter.rule for letter in _letters_out(plan) if letter.rule is not None})
+    lifts = "".join(f"\ndlq rules disable {quote(rule)}" for rule in rules)
+    left = sorted(_left_out(plan).items(), key=lambda each: each[0] == Reason.QUARANTINED)
+    for reason, number in left:
         what = f"{count(number, 'message')} not included: {reason}"
         match reason:
-            case Reason.QUARANTINED:
-                rules = _stopping(session, found)
-                yield f"{what}, by {' or '.join(rules) or 'a rule'}. It is lifted by"
-                yield f"  dlq rules disable {rules[0] if rules else 'RULE_ID'}"
+            case Reason.QUARANTINED if rules:
+                yield f"{what}, by {' and '.join(rules)}. It is lifted by{lifts}"
             case Reason.EXPIRED:
                 yield f"{what}: never sent; a longer message_ttl lifts that."
             case "SCHEMA":
                 yield f"{what}: the pipeline's JSON Schema does not take it; --edit does."
             case _:
                 yield f"{what}."
-
-
-def _stopping(session: Session, found: Chosen) -> Sequence[str]:
-    """The ids of the rules that park messages of the pipeline."""
-    stored = rule_table.table(session.aws, found.app.rules_table).read()
-    return sorted(
-        row.rule_id
-        for row in stored
-        if row.columns.get("action") == Action.QUARANTINE
-        and row.columns.get("enabled", True)
-        and row.columns.get("pipeline") in (found.pipeline.name, "*")
-    )
 
 
 def question(plan: RetryPlan) -> Iterator[str]:

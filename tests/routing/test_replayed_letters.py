@@ -601,3 +601,12 @@ def test_only_true_is_chosen() -> None:
     [data] = picks_to_json([Pick(message_id="a", chosen=True, stamp=SENT)])["picks"]
     [pick] = picks_from_json({"picks": [{**data, "chosen": "yes"}]})
     assert not pick.chosen
+
+
+@each_row("rule", ["stop", None])
+def test_a_pick_names_the_rule_that_leaves_it_out(rule: str | None) -> None:
+    pick = Pick(message_id="a", chosen=True, stamp=SENT, left_out="QUARANTINED", rule=rule)
+    answer = picks_to_json([pick])
+    assert picks_from_json(answer) == (pick,)
+    del answer["picks"][0]["rule"]  # A router of the version before.
+    assert picks_from_json(answer) == (replace(pick, rule=None),)

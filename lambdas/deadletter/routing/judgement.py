@@ -467,13 +467,13 @@ def judge(case: Case) -> Decision:
     raise AssertionError("the last judgement always decides")
 
 
-def reason_to_park(case: Case, ignored: Collection[Reason] = ()) -> Reason | None:
-    """Why automation gives the letter up, or None if it does not, or only for ignored reasons."""
+def park_of(case: Case, ignored: Collection[Reason] = ()) -> Park | None:
+    """How automation gives the letter up; None if it does not, or only for ignored reasons."""
     for judgement in JUDGEMENTS:
         decision = judgement(case)
         if isinstance(decision, Park):
             if decision.reason not in ignored:
-                return decision.reason
+                return decision
         elif decision is not None:
             return None
     return None

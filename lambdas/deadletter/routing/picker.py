@@ -8,7 +8,7 @@ from deadletter.contract import Reason
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
-from deadletter.routing.judgement import Case, reason_to_park
+from deadletter.routing.judgement import Case, park_of
 from deadletter.routing.ordering import Ordering
 from deadletter.routing.selection import Pick, Selection
 from deadletter.rules.document import TENANT, Document
@@ -92,13 +92,15 @@ class Picker:
         last, document = case.row.last, case.document
         ignored = frozenset(Reason) if release else self._included
         is_out = case.is_expired(release=release) and not self._takes_all
+        park = None if is_out else park_of(case, ignored)
+        kept_out = self._misfit(document) if park is None else park.reason
         return Pick(
             message_id=letter.message_id,
             chosen=case.run_shard is None
             and self._selector.matches(letter, case.stamp, last, document),
             stamp=case.stamp,
-            left_out=(Reason.EXPIRED if is_out else reason_to_park(case, ignored))
-            or self._misfit(document),
+            left_out=Reason.EXPIRED if is_out else kept_out,
+            rule=None if park is None else park.rule,
             key=self._ordering.key(letter, document),
             sequence=self._ordering.sequence(letter, case.stamp, document),
             cause=last.fingerprint if last else "",

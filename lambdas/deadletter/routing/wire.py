@@ -334,9 +334,11 @@ def _read_pick(data: object) -> Pick | None:
         return None
     from deadletter.routing.selection import Pick
 
+    rule = data.get("rule")
     return Pick(
         **texts,
         stamp=stamp,
+        rule=rule if isinstance(rule, str) else None,
         chosen=data.get("chosen") is True,
         applied=data.get("applied") is True,
     )

@@ -142,10 +142,21 @@ def test_a_rule_in_force_is_named_with_what_lifts_it(orders: Any, dlq: Any) -> N
     orders.rule("stop", tenantId="a", action="HOLD")
     orders.rule("block", tenantId="acme", action="QUARANTINE")
     orders.rule("other", tenantId="b", action="QUARANTINE", enabled=False)
-    lifts = "\n  dlq rules disable stop"
+    lifts = "\ndlq rules disable stop"
     said(dlq, "--in rule:stop", "Rule stop is in force: what it matches waits again.", lifts)
     failed(orders, "acme")
-    refuses = ("1 message not included: QUARANTINED, by block.", "dlq rules disable block")
+    lifts = "\n  dlq rules disable block\n"
+    refuses = f"1 message not included: QUARANTINED, by block. It is lifted by{lifts}"
+    dlq("retry --in dlq -f tenant=acme", *WHY, ends=Exit.ABSENT, refuses=refuses)
+
+
+def test_only_the_rule_that_decides_is_named(orders: Any, dlq: Any) -> None:
+    orders.rule("aaa-fraud", tenantId="cedar", action="QUARANTINE")
+    orders.rule("aab-shadow", tenantId="acme", action="QUARANTINE", mode="shadow")
+    orders.rule("aac-over", tenantId="acme", action="QUARANTINE", expires_at=1)
+    orders.rule("stop it", tenantId="acme", action="QUARANTINE")
+    failed(orders, "acme")
+    refuses = "QUARANTINED, by stop it. It is lifted by\n  dlq rules disable 'stop it'\n"
     dlq("retry --in dlq -f tenant=acme", *WHY, ends=Exit.ABSENT, refuses=refuses)
 
 
