@@ -118,7 +118,7 @@ def _changed(change: ChangedRule) -> Iterator[Block]:
         f" in account {change.account}, {change.region}",
     )
     yield line("In effect within a minute, for messages that wait too. It is undone by")
-    yield from typed(f"dlq rules undo {quote(change.rule_id)}")
+    yield from typed(f"dlq rules undo {quote(change.rule_id)} -p {quote(change.pipeline)}")
 
 
 def _applied(answer: AppliedRules) -> Iterator[Block]:

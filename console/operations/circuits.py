@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from functools import cached_property
 from random import SystemRandom
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
@@ -316,6 +317,19 @@ def own_and_troubled(session: Session, app: App, pipeline: DeployedPipeline) -> 
         return [breaker.read([own])[own], *sorted(others, key=lambda circuit: circuit.key)]
 
 
+def state_of(circuit: Circuit) -> str:
+    """The circuit's state as answers show it."""
+    return UNREADABLE if circuit.unreadable else str(circuit.state)
+
+
+def in_the_way(pipeline: DeployedPipeline, circuit: Circuit, comes: str) -> str:
+    """What comes of a circuit that is not closed, and how that is lifted."""
+    return (
+        f"Circuit {circuit.key} is {state_of(circuit)}: {comes}. It is lifted by\n"
+        f"dlq circuit close {quote(circuit.key)} -p {pipeline.name} --expires 10m"
+    )
+
+
 def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
     """The circuit as answers show it."""
     at = now.timestamp()
@@ -325,7 +339,7 @@ def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
     return CircuitRow(
         pipeline,
         circuit.key,
-        UNREADABLE if circuit.unreadable else str(circuit.state),
+        state_of(circuit),
         moment(since) if since else None,
         opens_at(circuit) if circuit.state is State.OPEN else None,
         circuit.cooldown,
@@ -398,7 +412,7 @@ def details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     if circuit.consumer_paused:
         yield "the consumer is paused; it is resumed when the circuit has closed"
     if circuit.state == UNREADABLE:
-        replaces = f"dlq circuit release {circuit.key} -p {circuit.pipeline}"
+        replaces = f"dlq circuit release {quote(circuit.key)} -p {circuit.pipeline}"
         yield f"its record is malformed; this replaces it:\n{replaces}"
     if (totals := circuit.totals) is not None and totals.since is not None:
         yield (

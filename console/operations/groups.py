@@ -655,7 +655,7 @@ def step_for(group: Letters, by: By, pipeline: str | None, queue: str | None) ->
     if by is By.CAUSE and group.is_newest_read:
         missing = _missing_endpoint(newest)
         return missing or _of_cause(key_of(newest), newest, pipeline)
-    explained = f"dlq show {newest.origin} --pipeline {pipeline}"
+    explained = f"dlq show {quote(newest.origin)} --pipeline {pipeline}"
     return Step(explained, "tells what happened to one of them, and what to do")
 
 
@@ -706,10 +706,11 @@ def _missing_endpoint(newest: CauseEntry) -> Step | None:
     name = _endpoint_of(newest)
     if name is None:
         return None
+    command = f"dlq endpoint add {quote(name)}"
     if newest.words == NO_SUCH_ENDPOINT:
-        return Step(f'dlq endpoint add {name} --url "<url>"', "adds the endpoint that is missing")
+        return Step(f'{command} --url "<url>"', "adds the endpoint that is missing")
     if newest.words == DISABLED:
-        return Step(f"dlq endpoint add {name}", "checks the endpoint, and switches it on again")
+        return Step(command, "checks the endpoint, and switches it on again")
     return None
 
 

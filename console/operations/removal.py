@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.circuit.state import State
@@ -113,7 +114,7 @@ def _circuits(session: Session, pipeline: DeployedPipeline) -> Iterator[Leftover
             says += (
                 ", and its consumer is paused: nothing starts it again once the pipeline is gone"
             )
-        key = "" if row.key == pipeline.name else f" {row.key}"
+        key = "" if row.key == pipeline.name else f" {quote(row.key)}"
         release = f'dlq circuit release{key} -p {pipeline.name} --reason "it is removed"'
         yield Leftover(CIRCUIT, row.key, None, says, release if row.forced else None)
 
@@ -150,7 +151,7 @@ def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
         place, letters = lane.waiting_for, lane.messages
         messages = "messages" if letters is None else count(letters, "message")
         messages = f"at least {messages}" if lane.is_at_least else messages
-        typed = "time --all" if is_of_delays(place) else place
+        typed = "time --all" if is_of_delays(place) else quote(place)
         command = way_out(place, known.name) or f"dlq retry --in {typed} -p {known.name}"
         yield Leftover(WAITING, place, letters, f"{messages} wait for {waits_for(place)}", command)
     if more := known.places_not_counted:

@@ -26,7 +26,7 @@ from deadletter.routing.selection import Selection
 
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
-from .circuits import own_and_troubled
+from .circuits import in_the_way, own_and_troubled
 from .errors import Cause, Problem, aws_errors, explain
 from .letter_walk import See
 from .replay_census import Census, CountedLetter, ReplaySource, by, census, must_look
@@ -277,9 +277,12 @@ def circuits(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence
     own, *others = own_and_troubled(session, app, pipeline)
     troubled = [circuit for circuit in (own, *others) if circuit.state is not State.CLOSED]
     return tuple(
-        f"Circuit {circuit.key} is {circuit.state}: messages that need it leave the run and wait "
-        "for it, and the run holds itself while the pipeline's own circuit is not closed. It is "
-        f"lifted by\ndlq circuit close {circuit.key} --expires 10m"
+        in_the_way(
+            pipeline,
+            circuit,
+            "messages that need it leave the run and wait for it, and the run holds itself while "
+            "the pipeline's own circuit is not closed",
+        )
         for circuit in troubled
     )
 

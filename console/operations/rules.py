@@ -583,7 +583,7 @@ def _disabled(session: Session, request: RuleRequest) -> RulePlan:
     if now.get("enabled") in (False, "false"):
         raise Problem(
             f"Rule {request.rule} is disabled already: nothing to do. To take that back:\n"
-            f"dlq rules undo {quote(request.rule)}",
+            f"dlq rules undo {quote(request.rule)} -p {quote(scope.key)}",
             Cause.FAILED,
         )
     # The table has no other column for who switched a rule off, and why.

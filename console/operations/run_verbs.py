@@ -8,7 +8,7 @@ from typing import Annotated
 
 from deadletter.circuit.state import State
 
-from .circuits import own_and_troubled
+from .circuits import in_the_way, own_and_troubled
 from .errors import Cause, Problem
 from .replay_plan import consumer_now
 from .replay_runs import LEAVE_TO, ReplayChange, ReplayList, RunSwitch, ended, list_runs
@@ -86,11 +86,7 @@ def _must_be_as_planned(switch: RunSwitch) -> None:
         )
     own, *_ = own_and_troubled(session, switch.app, switch.pipeline)
     if own.state is not State.CLOSED:
-        raise Problem(
-            f"Circuit {own.key} is {own.state}: nothing was sent. It is lifted by\n"
-            f"dlq circuit close {own.key} --expires 10m",
-            Cause.FAILED,
-        )
+        raise Problem(in_the_way(switch.pipeline, own, "nothing was sent"), Cause.FAILED)
 
 
 def _resume_question(switch: RunSwitch) -> Iterator[str]:

@@ -120,11 +120,9 @@ def read(session: Session, request: ShowRequest) -> Shown:
     if given is NameKind.CAUSE:
         shown = tuple(cause for each in names for cause in _causes(session, each, name))
         if not shown:
-            raise Problem(
-                f"No cause {name!r} fails messages, or has dominated within a day. The "
-                "known ones:\ndlq groups",
-                Cause.ABSENT,
-            )
+            says = f"No cause {name!r} fails messages, or has dominated within a day. Those known:"
+            look = (f"dlq groups {each}" for each in names)
+            raise Problem("\n".join((says, *look)), Cause.ABSENT)
         return Shown(**session.place, at=session.now, kind=given, name=name, causes=shown)
     found = known(session, app, name, names)
     kind = given or only(found, name)

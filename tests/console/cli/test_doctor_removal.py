@@ -97,6 +97,7 @@ def test_a_pipeline_with_a_letter_in_any_lane_is_not_ready(cloud: Cloud, dlq: Dl
         "dedicated:vip": "dlq retry --auto --in dedicated:vip -p orders",
         "due": "dlq retry --in time --all -p orders",
         "parked": "dlq retry --in parked --all -p orders",
+        "rule:a b": "dlq retry --in 'rule:a b' -p orders",
         "run:4f0c": "dlq run abort 4f0c",
     }
     for lane in commands:
@@ -109,12 +110,14 @@ def test_a_pipeline_with_a_letter_in_any_lane_is_not_ready(cloud: Cloud, dlq: Dl
 
 def test_a_pipeline_with_an_open_circuit_or_a_hold_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud)
-    cloud.circuit("orders", "hooks.acme", State.OPEN)
+    cloud.circuit("orders", "hooks acme", State.OPEN)
     [left] = left_of(dlq, Exit.ATTENTION)["left"]
-    assert (left["kind"], left["name"], left["command"]) == ("CIRCUIT", "hooks.acme", None)
-    dlq("circuit close --pipeline orders --expires 2h --reason x -y", ends=Exit.DONE)
-    own, _ = left_of(dlq, Exit.ATTENTION)["left"]
+    assert (left["kind"], left["name"], left["command"]) == ("CIRCUIT", "hooks acme", None)
+    for key in ("", "'hooks acme' "):
+        dlq(f"circuit close {key}-p orders --expires 2h --reason x -y", ends=Exit.DONE)
+    own, other = left_of(dlq, Exit.ATTENTION)["left"]
     assert own["command"] == 'dlq circuit release -p orders --reason "it is removed"'
+    assert other["command"].startswith("dlq circuit release 'hooks acme' -p orders")
     assert "by hand" in own["says"]
 
 

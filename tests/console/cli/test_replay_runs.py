@@ -303,6 +303,7 @@ def test_a_run_that_was_planned_to_wait_meets_what_was_planned(
     assert "The consumer was changed at 18 Nov 03:40 UTC" in refused.stderr
     functions.consumer_changed = as_planned
     orders.circuit("orders", "orders", State.OPEN)
-    assert "Circuit orders is OPEN: nothing was sent." in dlq(*resume).stderr
+    refuses = "is OPEN: nothing was sent. It is lifted by\n  dlq circuit close orders -p orders -"
+    dlq(*resume, ends=Exit.ATTENTION, refuses=refuses)
     orders.circuit("orders", "orders", State.CLOSED)
     dlq(*resume, ends=Exit.DONE)

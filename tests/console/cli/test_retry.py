@@ -165,8 +165,9 @@ def test_a_message_is_found_by_each_of_its_ids_and_an_open_circuit_is_named(
 ) -> None:
     sent = orders.park("orders", "POISON", '{"order": "A-4711"}', origin="first-a")
     orders.park("orders", "POISON", origin="first-b")
-    orders.circuit("orders", "orders", State.OPEN)
-    lifts = ("Circuit orders is OPEN", "dlq circuit close orders --expires 10m")
+    orders.circuit("orders", "acme west", State.OPEN)
+    orders.circuit("orders", "bank", "OPEN?")
+    lifts = ("\ndlq circuit close 'acme west' -p orders --expires 10m", "bank is UNREADABLE: ")
     for id_ in (sent, "first-a", "A-4711"):
         said(dlq, id_, "They are first-a.", *lifts)
 

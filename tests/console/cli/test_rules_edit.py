@@ -137,7 +137,7 @@ BROAD = """-f 'match={"pipeline": ["orders"]}'"""
         ({}, Exit.ABSENT, "disable q --reason x --yes", "There is no rule q of orders"),
         ({}, Exit.ABSENT, "remove q --reason x --yes", "There is no rule q of orders"),
         ({"r": {**HOLD, "enabled": False}}, Exit.ATTENTION, "disable r --reason x --yes",
-         "is disabled already: nothing to do. To take that back: dlq rules undo"),
+         "is disabled already: nothing to do. To take that back: dlq rules undo r -p orders"),
     ],
 )  # fmt: skip
 def test_what_is_refused_is_not_written(
@@ -274,7 +274,7 @@ def test_with_yes_the_answer_says_what_the_rule_matches(orders: Any, dlq: Any) -
     assert matches["hints"] == ["tenant is cedar (1) here."]
     says = ("Matches 0 of 1 message here now", *matches["hints"], f"Note: {note}")
     page = typed(dlq, ADD, *WRITTEN, "--replace", says=says).stdout
-    assert " ".join(page.split()).endswith("It is undone by dlq rules undo r")
+    assert " ".join(page.split()).endswith("It is undone by dlq rules undo r -p orders")
 
 
 def test_a_dry_run_says_the_plan_and_writes_nothing(orders: Any, dlq: Any) -> None:

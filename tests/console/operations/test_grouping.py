@@ -159,8 +159,8 @@ def test_the_next_command_and_its_meaning_are_those_of_the_cause(
 @pytest.mark.parametrize(
     ("why", "command"),
     [
-        (NO_SUCH_ENDPOINT, 'dlq endpoint add t-1/e-1 --url "<url>"'),
-        (DISABLED, "dlq endpoint add t-1/e-1"),
+        (NO_SUCH_ENDPOINT, "dlq endpoint add 't 1/e-1' --url \"<url>\""),
+        (DISABLED, "dlq endpoint add 't 1/e-1'"),
     ],
 )
 def test_an_endpoint_that_is_missing_or_off_is_added_or_switched_on(why: str, command: str) -> None:
@@ -168,7 +168,7 @@ def test_an_endpoint_that_is_missing_or_off_is_added_or_switched_on(why: str, co
     said = diagnose(EndpointUnfit(why), None, now=NOW)
     entry = replace(
         ENTRY, category=str(said.category), blame=said.blame, error_type=said.error_type,
-        words=said.message, about=AboutLetter(endpoint="t-1/e-1"),
+        words=said.message, about=AboutLetter(endpoint="t 1/e-1"),
     )  # fmt: skip
     [group] = grouped([entry], By.CAUSE, NOW)
     assert step_for(group, By.CAUSE, "orders", None).command == command
