@@ -148,7 +148,7 @@ def _next(run: ReplayRow) -> Iterator[str]:
         case RunState.WAITING_APPROVAL:
             yield f"dlq run approve {run.run}"
             yield f"dlq run reject {run.run}"
-        case RunState.DONE if run.counts.get("DISCARDED"):
+        case RunState.DONE if run.counts.get("DISCARDED") and run.keeps_copies:
             yield f"dlq restore {run.run}"
         case RunState.DONE if not _failed(run):
             return

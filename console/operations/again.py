@@ -71,11 +71,9 @@ class OnceMore:
 
         switch, plan = self._switch, self._switch.plan
         if plan.is_for_discarders:
-            raise Problem(
-                f"Run {switch.id} sent nothing: it threw messages away, or brought them back. "
-                f"What is discarded comes back by\ndlq restore {switch.id}",
-                Cause.INPUT,
-            )
+            says = f"Run {switch.id} sent nothing: it threw messages away, or brought them back."
+            back = f" What is discarded comes back by\ndlq restore {switch.id}"
+            raise Problem(f"{says}{back if plan.keep_export else ''}", Cause.INPUT)
         of = plan.repeated_run or switch.id
         bucket, pipeline = switch.app.messages_bucket, switch.pipeline.name
         originals = S3RunObjects(switch.session.aws.s3, bucket, pipeline, of, originals_object)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from math import inf
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, Mode, Reason, parking_for
@@ -200,7 +201,7 @@ def shown(
         body=content.body if content else None,
         attributes=attributes_of(content) if content else None,
         body_unread=unread,
-        steps=tuple(steps(record, here)),
+        steps=tuple(steps(replace(record, origin=record.origin or quote(id_)), here)),
         not_searched=tuple(more),
         notes=tuple(notes),
     )

@@ -566,7 +566,7 @@ def start(
         if stored.state is RunState.PLANNED:
             machine = pipeline.replay_machine
             StepFunctionsReplays(session.aws.stepfunctions, machine).start(stored)
-    return row(stored)
+    return row(stored, plan=plan)
 
 
 def _facts(plan: ReplayPlan) -> Mapping[str, str | int]:

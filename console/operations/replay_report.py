@@ -105,7 +105,7 @@ def report(switch: RunSwitch) -> RunAccount:
     return RunAccount(
         **session.place,
         at=session.now,
-        run=row(run),
+        run=row(run, plan=plan),
         final=text is not None,
         source=plan.source,
         destination=plan.destination,

@@ -99,6 +99,9 @@ class ReplayRow:
         "whether its execution has ended before the run; null if it was not looked up",
     ] = None
     approved_by: Annotated[str, "who approved it; empty without an approval"] = ""
+    keeps_copies: Annotated[
+        bool | None, "whether what it discards is kept; null if its plan was not read"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class ReplayChange(Answer):
     after: Annotated[ReplayRow, "the run as it is now"]
 
 
-def row(run: ReplayRun, lost: bool | None = None) -> ReplayRow:
+def row(run: ReplayRun, lost: bool | None = None, plan: ReplayPlan | None = None) -> ReplayRow:
     """A run as answers show it; `lost` is what `lost_runs` says of it."""
     return ReplayRow(
         pipeline=run.pipeline,
@@ -159,6 +162,7 @@ def row(run: ReplayRun, lost: bool | None = None) -> ReplayRow:
         restarts=run.restart,
         lost=lost,
         approved_by=run.approved_by,
+        keeps_copies=None if plan is None else plan.keep_export,
     )
 
 
@@ -620,7 +624,7 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
     return ReplayDetails(
         **session.place,
         at=session.now,
-        run=row(run, lost),
+        run=row(run, lost, plan),
         source=plan.source,
         destination=plan.destination,
         who=plan.who,

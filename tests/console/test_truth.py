@@ -207,6 +207,13 @@ def test_an_order_that_two_pipelines_know_is_asked_back(cloud: Cloud, dlq: Dlq) 
     assert message(dlq, ORDER, "-p", "orders")["processed"]["answer"] == "yes"
 
 
+def test_a_look_is_for_the_id_that_was_typed(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=SETTINGS)
+    claimed(cloud, "key:A 4711", done=False, origin="")
+    look, _ = message(dlq, "A 4711")["steps"]
+    assert look["command"] == "dlq show 'A 4711' --look"
+
+
 def test_an_expired_entry_proves_nothing(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=SETTINGS)
     claims = DynamoDBClaims(cloud.dynamodb, "messages", "orders", lambda: 1_000.0, 60)

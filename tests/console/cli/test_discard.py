@@ -154,8 +154,11 @@ def test_to_keep_no_copy_needs_the_name_of_the_app(orders: Any, dlq: Any) -> Non
     for given in ("--yes", "--yes --confirm billing"):
         dlq(f"{discard} {given}", ends=Exit.USAGE)
         assert plans(orders) == {}
-    dlq(f"{discard} --confirm deadletter", ends=Exit.DONE)
-    assert plans(orders)["parking:default"].keep_export is False
+    done = dlq(f"{discard} --confirm deadletter", ends=Exit.DONE)
+    plan = plans(orders)["parking:default"]
+    assert plan.keep_export is False
+    again = dlq(f"retry --in run:{plan.run_id} --again", *WHY, ends=Exit.USAGE)
+    assert "dlq restore" not in done.output + again.output
 
 
 @each_row(
