@@ -75,7 +75,7 @@ def _followed(session: Session, answer: Any) -> Any:
 
 
 def needs_person(answer: Any) -> Exit:
-    """The exit status: 1 if a run waits for a person, or a message failed again."""
+    """The exit status: 1 if a run waits for a person, or a message was not processed."""
     ended = all(run.state == RunState.DONE and not _failed(run) for run in answer.runs)
     return Exit.DONE if ended else Exit.ATTENTION
 

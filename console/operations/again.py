@@ -17,7 +17,7 @@ from .letter_walk import waiting_room
 from .redrive import request
 from .replay_census import ListedLetter, ReplaySource, census, letters_of
 from .replay_plan import circuits, pace, start
-from .replay_runs import FAILED, PROCESSED, ReplayRow, RunSwitch
+from .replay_runs import FAILED, IN_DOUBT, PROCESSED, ReplayRow, RunSwitch
 from .session import Session
 from .words import count
 
@@ -100,11 +100,12 @@ class OnceMore:
                 "set mode enforce, deploy, and type it again."
             )
         processed = sum(letter.outcome in PROCESSED for letter in self._letters)
-        yield from _idempotency_says(self._settings, processed, all_)
-        if parked := sum(letter.outcome in FAILED for letter in self._letters):
+        in_doubt = sum(letter.outcome in IN_DOUBT for letter in self._letters)
+        yield from _idempotency_says(self._settings, processed, in_doubt, all_)
+        if parked := sum(letter.outcome in FAILED - IN_DOUBT for letter in self._letters):
             yield (
-                f"{parked:,} of {all_:,} failed, and can be parked still: they stay there beside "
-                "what is made of them. Without --again the parked ones themselves are sent."
+                f"{parked:,} of {all_:,} were parked, and can be parked still: they stay there "
+                "beside what is made of them. Without --again the parked ones themselves are sent."
             )
         with aws_errors():
             changed = {each.name.rpartition("-")[0] for each in switch.objects.listed(EDITS)}
@@ -157,18 +158,21 @@ def pace_says(plan: ReplayPlan) -> Iterator[str]:
         yield "A second person has to approve it before anything is sent."
 
 
-def _idempotency_says(settings: Pipeline, processed: int, all_: int) -> Iterator[str]:
-    """What comes of a new key where messages were processed before."""
-    if processed and settings.consumer_library:
+def _idempotency_says(
+    settings: Pipeline, processed: int, in_doubt: int, all_: int
+) -> Iterator[str]:
+    """What comes of a new key where messages were processed before, or may have been."""
+    before = f"{processed:,} of {all_:,} were processed before"
+    if in_doubt:
+        before += f", and {in_doubt:,} with no known outcome may have been"
+    if not (processed or in_doubt):
+        return
+    if settings.consumer_library:
+        yield f"{before}: the consumer processes them once more, with all their effects."
+    else:
         yield (
-            f"{processed:,} of {all_:,} were processed before: the consumer processes them once "
-            "more, with all their effects."
-        )
-    elif processed:
-        yield (
-            f"{processed:,} of {all_:,} were processed before: the consumer does not use the "
-            "library, so a new key means nothing to it, and nothing of ours keeps it from "
-            "processing them twice."
+            f"{before}: the consumer does not use the library, so a new key means nothing to it, "
+            "and nothing of ours keeps it from processing them twice."
         )
 
 

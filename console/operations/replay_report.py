@@ -222,6 +222,18 @@ def _minutes(data: Mapping[str, Any]) -> Iterator[RunMinute]:
         yield RunMinute(moment(float(at)), {name: int(number) for name, number in counts.items()})
 
 
+_DONE = ("RECOVERED", "DUPLICATE", "DELIVERED", "DISCARDED", "RESTORED")
+
+_PARTS = {
+    "failed again": ("PARKED",),
+    "parked by the run (failed again, or stopped by a rule)": ("QUARANTINED",),
+    "sent, with no known outcome": ("UNKNOWN",),
+    "still on the way": ("OPEN", "SENT"),
+    "skipped for later ones of their keys": ("SUPERSEDED",),
+}
+"""What became of the messages that are not done, in words, and the outcomes that these sum up."""
+
+
 def _says(letters: int, counts: Mapping[str, int], unaccounted: int) -> str:
     """The account in a sentence."""
     missing = unaccounted or letters - sum(counts.values())
@@ -230,19 +242,10 @@ def _says(letters: int, counts: Mapping[str, int], unaccounted: int) -> str:
             f"{missing:,} of {count(letters, 'message')} are unaccounted for: "
             "the run is BROKEN, and a person has to look."
         )
-    waiting = counts.get("OPEN", 0) + counts.get("SENT", 0)
-    good = sum(
-        counts.get(name, 0)
-        for name in ("RECOVERED", "DUPLICATE", "DELIVERED", "DISCARDED", "RESTORED")
-    )
-    parts = [f"{good:,} of {count(letters, 'message')} are done"]
-    if bad := failed(counts):
-        parts.append(f"{bad:,} failed again")
-    if waiting:
-        parts.append(f"{waiting:,} still on the way")
-    if late := counts.get("SUPERSEDED", 0):
-        parts.append(f"{late:,} skipped for later ones of their keys")
-    rest = letters - good - bad - waiting - late
-    if rest:
-        parts.append(f"{rest:,} set aside or left over")
-    return f"{', '.join(parts)}. All of them are accounted for."
+    left = Counter(counts)
+    good = sum(left.pop(name, 0) for name in _DONE)
+    told = [(words, sum(left.pop(name, 0) for name in names)) for words, names in _PARTS.items()]
+    told.append(("set aside or left over", left.total()))
+    parts = [f"{number:,} {words}" for words, number in told if number]
+    says = ", ".join([f"{good:,} of {count(letters, 'message')} are done", *parts])
+    return f"{says}. All of them are accounted for."

@@ -46,6 +46,16 @@ FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED, ReplayOutco
 
 PROCESSED = frozenset({ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE})
 
+IN_DOUBT = frozenset(
+    {
+        ReplayOutcome.UNKNOWN,
+        ReplayOutcome.DELIVERED,
+        ReplayOutcome.SENT,
+        ReplayOutcome.MISSING,
+    }
+)
+"""Outcomes of letters that may have been processed, for all that is known."""
+
 OUTCOMES: Mapping[str, Collection[ReplayOutcome]] = {
     "failed": FAILED,
     "processed": PROCESSED,

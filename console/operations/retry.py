@@ -54,7 +54,8 @@ class RetryRequest:
     until dlq run resume. --in run:ID sends what failed in a run again, and --again what it took,
     once more, with a new idempotency key. --auto runs the automatic retry now.
 
-    The exit status is 1 if a message failed again, or a run waits for a person.
+    The exit status is 1 if a message failed again or has no known outcome, or a run waits for a
+    person.
     """
 
     ids: Ids = ()

@@ -74,8 +74,8 @@ def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any, tmp_pat
     sizes = [(row["name"], row["messages"]) for row in (*account["causes"], *account["keys"])]
     assert sizes == [("f1", 6), ("f2", 1), (key_hash("customer-7"), 2)]
     assert account["says"] == (
-        "3 of 7 messages are done, 2 failed again, 1 still on the way, "
-        "1 set aside or left over. All of them are accounted for."
+        "3 of 7 messages are done, 1 failed again, 1 parked by the run (failed again, or stopped "
+        "by a rule), 1 still on the way, 1 set aside or left over. All of them are accounted for."
     )
 
 
@@ -90,6 +90,13 @@ def test_the_report_that_the_run_has_kept_counts(orders: Any, dlq: Any) -> None:
     dlq(f"show {RUN}", ends=Exit.DONE, says=says)
     (first, _) = json.loads(dlq(f"show {RUN} --json").stdout)["outcomes"]["minutes"]
     assert first == {"at": "1970-01-01T00:01:00Z", "counts": {"RECOVERED": 2}}
+
+
+def test_a_message_without_a_known_outcome_has_not_failed(orders: Any, dlq: Any) -> None:
+    orders.replay(run())
+    kept(orders, messages=6, counts={"UNKNOWN": 5, "RECOVERED": 1}, causes=[])
+    says = "1 of 6 messages are done, 5 sent, with no known outcome. All of them are accounted for."
+    dlq(f"show {RUN}", ends=Exit.DONE, says=says)
 
 
 def test_a_letter_without_an_outcome_is_an_alarm(orders: Any, dlq: Any) -> None:

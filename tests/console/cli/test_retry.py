@@ -27,7 +27,7 @@ from deadletter.replay.plan import KeyPolicy
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from tests.console.cli.test_discard import counted, plans
-from tests.console.cli.test_replay_report import OUTCOMES, RUN, run
+from tests.console.cli.test_replay_report import OUTCOMES, RUN, name, run
 from tests.console.conftest import BUCKET, routed
 from tests.each_row import each_row
 
@@ -245,11 +245,23 @@ def test_what_a_run_took_is_made_anew_with_a_new_key(orders: Any, functions: Any
     said(
         dlq, f"--in run:{RUN} --again", f"6 messages of run {RUN} would be made anew",
         "3 of 6 were processed before: the consumer processes them once more",
+        "2 of 6 were parked, and can be parked still",
     )  # fmt: skip
     dlq(f"retry a d --in run:{RUN} --again", *WHY, ends=Exit.DONE)
     plan = plans(orders)[f"originals:{RUN}"]
     assert (plan.accept, plan.counted, plan.why) == ("again", 2, "fixed in 4.2.1")
     assert counted(orders, plan.run_id) == {key_of("a"), key_of("d")}
+
+
+def test_what_has_no_known_outcome_may_have_been_processed(orders: Any, dlq: Any) -> None:
+    orders.replay(run())
+    fates = (ReplayOutcome.RECOVERED, ReplayOutcome.UNKNOWN, ReplayOutcome.DELIVERED)
+    orders.snapshot(run(), [(name(fate.name), fate) for fate in fates])
+    keep(orders)
+    says = "1 of 3 were processed before, and 2 with no known outcome may have been: the consumer"
+    said(dlq, f"--in run:{RUN} --again", says)
+    planned = dlq(f"retry --in run:{RUN} --again --dry-run", ends=Exit.DONE).output
+    assert "parked still" not in planned
 
 
 def keep(cloud: Any, of: str = RUN) -> None:
