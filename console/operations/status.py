@@ -64,7 +64,9 @@ class AppStatus(Answer):
     """What `dlq status` answers."""
 
     at: Annotated[datetime, "when it was read"]
-    attention: Annotated[Sequence[Attention], "what needs a person, most urgent first"]
+    attention: Annotated[
+        Sequence[Attention], "what needs a person or is good to know, most urgent first"
+    ]
     pipelines: Annotated[Sequence[PipelineStatus], "the pipelines, by name"]
     needs_person: Annotated[bool, "whether something in `attention` does"] = False
     flow: Annotated[Flow | None, "with --flow, the deployment as nodes and edges"] = None
@@ -422,7 +424,7 @@ class StatusRequest:
     """
 
     pipelines: NamedPipelines = ()
-    check: Annotated[bool, Asked("Exit with 1 if something needs attention.", ("--check",))] = False
+    check: Annotated[bool, Asked("Exit with 1 if something needs a person.", ("--check",))] = False
     watch: Annotated[
         bool, Asked("Show it anew every five seconds, until Ctrl-C.", ("--watch",))
     ] = False

@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+from console.cli.exit import Exit
 from deadletter.aws.observed import DynamoDBObserved
 from deadletter.contract import Reason
 from deadletter.redrive.observed import MOST_OBSERVED
@@ -65,6 +66,7 @@ def test_status_has_a_card_with_the_counts_that_calls_no_person(cloud: Cloud, dl
     note(cloud, [("a", BACK), ("b", BACK), ("d", GIVEN_UP), ("e", Hold("circuit:k", 9e9, "open"))])
 
     found = card(dlq)
+    dlq("status --check", ends=Exit.DONE, says="Nothing needs a person; 1 thing to know.")
 
     would = "it would have retried 2, held 1, parked 1"
     says = rf"mode observe moves nothing; of 4 messages since .*UTC {would}"
