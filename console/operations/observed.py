@@ -151,6 +151,10 @@ def _rows(
     return rows
 
 
+def _since(row: LedgerRow, at: float) -> bool:
+    return row.was_processed and (row.recovered_at or 0) >= at
+
+
 def _grouped(
     letters: Mapping[str, ObservedLetter], rows: Mapping[str, LedgerRow]
 ) -> Iterator[ObservedCause]:
@@ -159,8 +163,7 @@ def _grouped(
         last = rows[origin].last if origin in rows else None
         groups.setdefault((letter.where, last.fingerprint if last else ""), []).append(origin)
     for (where, cause), origins in sorted(groups.items(), key=lambda group: -len(group[1])):
-        known = [rows[origin] for origin in origins if origin in rows]
-        last = known[0].last if known else None
+        last = next((rows[each].last for each in origins if each in rows), None)
         times = [letters[origin].at for origin in origins]
         yield ObservedCause(
             action=where.action,
@@ -172,7 +175,7 @@ def _grouped(
             error_type=last.error_type if last else "",
             words=last.message if last else "",
             messages=len(origins),
-            processed=sum(row.was_processed for row in known),
+            processed=sum(_since(rows[each], letters[each].at) for each in origins if each in rows),
             first=moment(min(times)),
             last=moment(max(times)),
             sample=origins[-1],

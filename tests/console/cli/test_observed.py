@@ -42,6 +42,7 @@ def test_messages_are_grouped_by_decision_and_cause(cloud: Cloud, dlq: Dlq) -> N
         cloud.failed("orders", origin, fingerprint="f1", error_type="Timeout", message="no answer")
     cloud.failed("orders", "d", fingerprint="f2", error_type="KeyError")
     cloud.recovered("orders", "b")
+    cloud.ledger().recovered("a", 1, time.time() - 7_200)  # Before the decision.
     note(cloud, [("a", BACK), ("b", BACK), ("d", GIVEN_UP)])
     note(cloud, [("c", BACK), ("unknown", BACK)], source="vip")
 
