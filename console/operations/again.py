@@ -221,6 +221,11 @@ class DueNow:
             f"{count(len(self), 'message')} that wait would be due now ({self._where}): the next"
             " automatic run decides anew, by its rules and circuits."
         )
+        if self._found.pipeline.mode == Mode.OBSERVE:
+            yield (
+                "The pipeline observes, so its next automatic run moves none of them: set mode "
+                "enforce, and deploy."
+            )
         for rule in self._still_held():
             yield (
                 f"Rule {rule} is in force: what it matches waits again. It is lifted by\n"

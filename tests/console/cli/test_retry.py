@@ -269,6 +269,14 @@ def keep(cloud: Any, of: str = RUN) -> None:
     cloud.s3.put_object(Bucket=BUCKET, Key=f"originals/orders/{of}/a.jsonl.gz", Body=b"")
 
 
+def test_a_pipeline_that_observes_moves_nothing_that_is_due(
+    cloud: Any, functions: Any, dlq: Any
+) -> None:
+    orders = routed(cloud, functions, SETTINGS, mode="observe")
+    orders.waiting("orders", "due", 2, due=LATER)
+    said(dlq, "--in time --all", "The pipeline observes, so its next automatic run moves none")
+
+
 @pytest.mark.parametrize(
     ("state", "options", "status", "text"),
     [
