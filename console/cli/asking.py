@@ -32,6 +32,9 @@ Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why; asked for if not given.")
 ]
 
+Why = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")]
+"""The reason of a change that asks nothing."""
+
 # The suggested end: long enough for the night, and over before it is forgotten.
 SUGGESTED = "24h"
 

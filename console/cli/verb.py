@@ -81,7 +81,8 @@ def add(
         plan = chain(*map(said, unasked)) if says_plan else ()
         return Reply(done, lambda done: chain(plan, show(done)), status(done))
 
-    changes = [REASON] if verb.prepare and verb.reasoned else []
+    reason = REASON if verb.change else REASON.replace(annotation=asking.Why)
+    changes = [reason] if verb.prepare and verb.reasoned else []
     if verb.question is not None:
         changes += [DRY_RUN] if verb.plans else []
         changes += [YES] if verb.severe is not always else []

@@ -283,6 +283,11 @@ def approval(orders: Any) -> dict[str, Any]:
     return plain(orders.dynamodb.get_item(TableName="messages", Key=key)["Item"])
 
 
+def test_only_a_verb_that_asks_why_says_so(dlq: Any) -> None:
+    helps = [dlq(f"run {verb} --help", ends=Exit.DONE).output for verb in ("hold", "resume")]
+    assert ["Why; asked for if not given." in each for each in helps] == [False, True]
+
+
 def test_an_approval_whose_execution_waits_no_longer_is_no_error(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
