@@ -354,6 +354,6 @@ add(
     VERB,
     show,
     status=_exit,
-    check=lambda answer: any(item.needs_person for item in answer.attention),
+    check=lambda answer: answer.needs_person,
     watch=_watch,
 )

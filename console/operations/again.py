@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from deadletter.contract import EDITS, Mode, circuit_lane, is_of_delays, originals_object, rule_lane
+from deadletter.contract import EDITS, circuit_lane, is_of_delays, originals_object, rule_lane
 from deadletter.replay.plan import AGAIN, LONGEST_RUN, ORIGINALS, ReplayPlan
 
 from . import rule_table
@@ -16,7 +16,7 @@ from .errors import Cause, Problem, aws_errors
 from .letter_walk import waiting_room
 from .redrive import request
 from .replay_census import ListedLetter, ReplaySource, census, letters_of
-from .replay_plan import circuits, pace, start
+from .replay_plan import circuits, observing, pace, start
 from .replay_runs import FAILED, IN_DOUBT, PROCESSED, ReplayRow, RunSwitch
 from .session import Session
 from .words import count
@@ -94,11 +94,8 @@ class OnceMore:
             f"{count(all_, 'message')} of run {switch.id} would be made anew, with a new "
             "idempotency key, as they were before that run."
         )
-        if switch.pipeline.mode == Mode.OBSERVE:
-            yield (
-                "The pipeline observes, so this run would be aborted before it makes a message: "
-                "set mode enforce, deploy, and type it again."
-            )
+        aborted = "this run would be aborted before it makes a message"
+        yield from observing(switch.pipeline, aborted)
         processed = sum(letter.outcome in PROCESSED for letter in self._letters)
         in_doubt = sum(letter.outcome in IN_DOUBT for letter in self._letters)
         yield from _idempotency_says(self._settings, processed, in_doubt, all_)
@@ -221,11 +218,7 @@ class DueNow:
             f"{count(len(self), 'message')} that wait would be due now ({self._where}): the next"
             " automatic run decides anew, by its rules and circuits."
         )
-        if self._found.pipeline.mode == Mode.OBSERVE:
-            yield (
-                "The pipeline observes, so its next automatic run moves none of them: set mode "
-                "enforce, and deploy."
-            )
+        yield from observing(self._found.pipeline, "its next automatic run moves none of them")
         for rule in self._still_held():
             yield (
                 f"Rule {rule} is in force: what it matches waits again. It is lifted by\n"

@@ -272,6 +272,12 @@ def _check_conflicts(request: PlanRequest, counted: Census) -> None:
         )
 
 
+def observing(pipeline: DeployedPipeline, comes: str) -> Iterator[str]:
+    """What comes of a change to a pipeline that only observes, and how that is lifted."""
+    if pipeline.mode == Mode.OBSERVE:
+        yield f"The pipeline observes, so {comes}: set mode enforce, deploy, and type it again."
+
+
 def circuits(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[str]:
     """A sentence for each circuit that is not closed, and how to lift it."""
     own, *others = own_and_troubled(session, app, pipeline)
@@ -374,11 +380,7 @@ def _warnings(
     if plan.destination == DISCARD:
         return
     consumer = consumer_now(session, pipeline)
-    if pipeline.mode == Mode.OBSERVE:
-        yield (
-            "The pipeline observes, so this run would be aborted before it takes a message: set "
-            "mode enforce, deploy, and type it again."
-        )
+    yield from observing(pipeline, "this run would be aborted before it takes a message")
     yield from _duplicate_warnings(session, settings, letters)
     yield from _order_warnings(pipeline, settings, plan)
     failed_in = by((letter for letter in letters if letter.version), "version")

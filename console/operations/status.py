@@ -64,9 +64,7 @@ class AppStatus(Answer):
     """What `dlq status` answers."""
 
     at: Annotated[datetime, "when it was read"]
-    attention: Annotated[
-        Sequence[Attention], "what needs a person or is good to know, most urgent first"
-    ]
+    attention: Annotated[Sequence[Attention], "what needs a person, or is good to know"]
     pipelines: Annotated[Sequence[PipelineStatus], "the pipelines, by name"]
     needs_person: Annotated[bool, "whether something in `attention` does"] = False
     flow: Annotated[Flow | None, "with --flow, the deployment as nodes and edges"] = None
