@@ -138,12 +138,14 @@ def test_what_waits_is_due_now_and_no_others(
 
 
 def test_a_rule_in_force_is_named_with_what_lifts_it(orders: Any, dlq: Any) -> None:
-    orders.waiting("orders", "rule:stop", 3, due=LATER)
-    orders.rule("stop", tenantId="a", action="HOLD")
+    orders.waiting("orders", "rule:stop it", 3, due=LATER)
+    orders.rule("stop it", tenantId="a", action="HOLD")
     orders.rule("block", tenantId="acme", action="QUARANTINE")
     orders.rule("other", tenantId="b", action="QUARANTINE", enabled=False)
-    lifts = "\ndlq rules disable stop"
-    said(dlq, "--in rule:stop", "Rule stop is in force: what it matches waits again.", lifts)
+    lifts = "\ndlq rules disable 'stop it'"
+    said(
+        dlq, "--in 'rule:stop it'", "Rule stop it is in force: what it matches waits again.", lifts
+    )
     failed(orders, "acme")
     lifts = "\n  dlq rules disable block\n"
     refuses = f"1 message not included: QUARANTINED, by block. It is lifted by{lifts}"
