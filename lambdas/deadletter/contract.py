@@ -41,6 +41,10 @@ MAIN_DLQ = "dlq"
 DEFAULT_PARKING = "default"
 """The id of the parking queue that every pipeline has."""
 
+LOCKS_END = 12.0 * HOUR + MINUTE
+"""Seconds from now by which every lock has ended: no queue hides a message, and so no process works
+on it, for more than twelve hours. Clocks may differ by the rest."""
+
 ROWS_KEPT = 45 * DAY
 """How long rows of letters and abandoned intents stay: longer than main queue, DLQ and
 parking lot can keep a message one after the other (14 days each)."""

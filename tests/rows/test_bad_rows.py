@@ -23,7 +23,7 @@ from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.rows import BadRows
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.contract import Partition
+from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.processing.idempotency import BusinessKey
 from tests.rows.damage import Damage, damages
 from tests.rows.pipeline import WholePipeline, told
@@ -308,6 +308,37 @@ def test_every_function_that_writes_rows_has_written_the_recorded_ones() -> None
     """A row that is written by a function which no scene calls would not be among them."""
     at_work = scene().recorded.writers | scene(fifo=True).recorded.writers
     assert writers() - at_work == ELSEWHERE
+
+
+# Rows that an enemy or a tired person wrote, with more than one attribute wrong
+
+FAR = {"N": str(2**38)}
+"""A time that a clock can show, and that nobody here will see."""
+
+
+def edited(table: str, partition: str, sort: str = "", **wrong: Any) -> tuple[WholePipeline, str]:
+    """The recorded pipeline with these attributes in the first row of a key; the row's name."""
+    world = scene().world.copied()
+    dynamodb, names = _client(world)[0], KEYS[table]
+    for row in dynamodb.scan(TableName=table)["Items"]:
+        key = [row[name]["S"] for name in names]
+        if key[0].startswith(partition) and key[1].startswith(sort) and {*wrong} & {*row, "n_"}:
+            dynamodb.put_item(TableName=table, Item=row | wrong)
+            return world, " ".join((table, *key))
+    raise AssertionError("no such row")
+
+
+def test_an_intent_that_ends_after_every_lock_keeps_no_message() -> None:
+    """Its two times agree. Its messages waited for its end until the DLQ dropped them."""
+    far = {"expires": FAR, "ttl": {"N": str(2**38 + int(ROWS_KEPT))}}
+    world, name = edited(LETTERS, "orders#journal", **far)
+    assert play(world) == []
+    assert name in named(world)
+    for _ in range(3):
+        world.pass_seconds(8 * HOUR)
+        assert play(world) == []
+    where = world.places()
+    assert {where[f"free{number}"] for number in (1, 2, 3, 4)} == {"processed"}
 
 
 WRITES = frozenset(

@@ -22,7 +22,7 @@ from deadletter.aws.table import (
     stored_number,
     unchanged,
 )
-from deadletter.contract import CLAIM_FIGURES, DAY, END_OF_TIME, HOUR, MINUTE, Partition
+from deadletter.contract import CLAIM_FIGURES, DAY, END_OF_TIME, HOUR, LOCKS_END, Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
 _ROW = "claim"
@@ -32,9 +32,6 @@ _CLAIMED, _RELEASED, _DONE = "CLAIMED", "RELEASED", "DONE"
 # Tries to claim one message while its row changes. A change needs another colliding message,
 # or the end of the row, between two calls.
 _MOST_TRIES = 3
-
-# Seconds: no queue hides a message, and so no process works on it, for more than twelve hours.
-_LONGEST_CLAIM = 12.0 * HOUR + MINUTE
 
 # No message is tried so often. Beyond it the count is an error in the row.
 _MOST_COUNTED = 2**40
@@ -299,7 +296,7 @@ def _is_right(name: str, value: Any, now: float) -> bool:
         case "status":
             return value in (_RELEASED, _DONE)
         case "until" | "ttl":
-            return _is_time(value, END_OF_TIME if name == "ttl" else now + _LONGEST_CLAIM)
+            return _is_time(value, END_OF_TIME if name == "ttl" else now + LOCKS_END)
         case "content":
             return isinstance(value, bytes)
     return _is_count(value)

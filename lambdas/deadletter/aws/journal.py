@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, pl
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.rows import readable
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, absent, equals, unchanged
-from deadletter.contract import END_OF_TIME, ROWS_KEPT, Partition
+from deadletter.contract import END_OF_TIME, LOCKS_END, ROWS_KEPT, Partition
 from deadletter.redrive.journal import (
     KEY_BYTES,
     MAX_STANDING_PLANS,
@@ -32,7 +32,8 @@ class DynamoDBJournal:
 
     `keep_seconds` is how long an abandoned intent stays. It must be longer than the DLQ's
     retention: as long as a letter can come back, the mark that it was sent must exist.
-    `note_bad_row` is told the name of an intent that can be read in part only.
+    `note_bad_row` is told the name of an intent that can be read in part only. `clock` gives epoch
+    seconds: no intent ends later than the longest lock that begins now.
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class DynamoDBJournal:
         pipeline: str,
         keep_seconds: float,
         note_bad_row: NoteRow = ignore,
+        clock: Callable[[], float] = lambda: END_OF_TIME,
     ) -> None:
         self._table = DynamoDBTable(client, table)
         self._partition = Partition.JOURNAL.of(pipeline)
         self._keep_seconds = keep_seconds
         self._note_bad_row = note_bad_row
+        self._clock = clock
         # Intents that could be read in part, as they are stored, by their slots.
         self._malformed: dict[str, Mapping[str, Any]] = {}
 
@@ -69,12 +72,12 @@ class DynamoDBJournal:
         slot = str(item[SORT]["S"])
         self._note_bad_row(row_name(self._table.name, self._partition, slot))
         malformed[slot] = plain(item)
-        return _readable_part(slot, malformed[slot], self._keep_seconds)
+        return _readable_part(slot, malformed[slot], self._keep_seconds, self._latest_end())
 
     def _whole(self, item: Mapping[str, Any]) -> Intent | None:
-        """The intent in an item; None if its numbers do not fit each other.
+        """The intent in an item; None if its numbers do not fit each other, or the clock.
 
-        One that never ends would keep its slot.
+        One that never ends would keep its slot, and its letters until their queue drops them.
         """
         intent = _intent(item)
         kept = float(item["ttl"]["N"]) - intent.expires - self._keep_seconds
@@ -82,7 +85,11 @@ class DynamoDBJournal:
         marks = (*bits, *(at + 1 for at in intent.new_ids))
         has_place = max(marks) <= len(intent.plans) and 0 <= intent.sequence < _LAST_SEQUENCE
         # Other settings may keep rows for longer, or shorter.
-        return intent if abs(kept) < ROWS_KEPT and has_place else None
+        ends = abs(kept) < ROWS_KEPT and intent.expires <= self._latest_end()
+        return intent if ends and has_place else None
+
+    def _latest_end(self) -> float:
+        return self._clock() + LOCKS_END
 
     @ours(JournalUnavailable)
     def write(self, intent: Intent, replacing: Intent | None) -> None:
@@ -202,12 +209,14 @@ def _intent(item: Mapping[str, Any]) -> Intent:
     )
 
 
-def _readable_part(slot: str, item: Mapping[str, Any], keep_seconds: float) -> Intent:
+def _readable_part(
+    slot: str, item: Mapping[str, Any], keep_seconds: float, latest: float
+) -> Intent:
     """The part of a malformed intent that can be read, from plain data.
 
     Without its plans it says nothing of any letter. Without its marks its letters may have been
     sent, and are counted as such when they are sent again. Its two times say the same: if they do
-    not, it ends with the earlier one that a clock can show, and without either it has ended.
+    not, it ends with the earlier one that is not past the `latest`; without either it has ended.
     """
     nothing = PackedPlans(b"", ())
     plans = readable(_plans, item, nothing)
@@ -222,7 +231,7 @@ def _readable_part(slot: str, item: Mapping[str, Any], keep_seconds: float) -> I
         slot=slot,
         owner=text_in(item, "own"),
         sequence=0,
-        expires=min((end for end in ends if 0 < end < END_OF_TIME), default=0.0),
+        expires=min((end for end in ends if 0 < end <= latest), default=0.0),
         plans=plans,
         sent=marks if marks.bit_length() <= len(plans) else 0,
         new_ids=new_ids,

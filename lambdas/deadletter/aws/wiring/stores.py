@@ -186,7 +186,8 @@ class Stores:
         from deadletter.aws.journal import DynamoDBJournal
 
         _, table, pipeline = self.messages_table
-        return DynamoDBJournal(self.clients.journal, table, pipeline, ROWS_KEPT, self.note_bad_row)
+        seen = (self.note_bad_row, self.world.clock)
+        return DynamoDBJournal(self.clients.journal, table, pipeline, ROWS_KEPT, *seen)
 
     @cached_property
     def room(self) -> DynamoDBWaitingRoom:
