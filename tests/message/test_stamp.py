@@ -78,6 +78,15 @@ def test_a_malformed_stamp_of_a_trusted_sender_is_forged() -> None:
         '{"origin": ""}',
         '{"origin": 5}',
         '{"attempt": 1}',
+        *(
+            json.dumps({"origin": "o", "attempt": 1} | huge)
+            for huge in (
+                {"first_sent": 10**400},
+                {"at": 10**400},
+                {"at": -(10**400)},
+                {"attempt": 10**400, "base": 10**400, "spared": 10**400},
+            )
+        ),
         '{"origin": "o", "attempt": -1}',
         '{"origin": "o", "attempt": true}',
         '{"origin": "o", "attempt": 1.5}',

@@ -110,6 +110,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "key": (str,),
 }
 
+_MANY = 2**53
+"""More than any count or clock of ours shows: a double may not hold it, and arithmetic raises."""
+
 _KEY = re.compile(r"([0-9a-f]{64})?")
 
 _NAMES = tuple(item.name for item in fields(Stamp))
@@ -243,12 +246,13 @@ def from_data(data: object) -> Stamp | None:
         ):
             return None
     stamp = Stamp(**values)
-    is_valid = stamp.attempt >= 0 and stamp.first_sent >= 0 and stamp.origin
+    is_valid = 0 <= stamp.attempt < _MANY and 0 <= stamp.first_sent < _MANY and stamp.origin
     # A life can end unused before the re-drive that would count it.
     has_valid_lives = all(0 <= life <= stamp.attempt + 1 for life in (stamp.base, stamp.spared))
     # A consumer puts it into a table of its own: nothing else is ever passed on.
     has_valid_key = _KEY.fullmatch(stamp.key)
-    return stamp if is_valid and has_valid_lives and has_valid_key else None
+    is_dated = abs(stamp.at or 0) < _MANY
+    return stamp if is_valid and is_dated and has_valid_lives and has_valid_key else None
 
 
 def to_data(stamp: Stamp) -> dict[str, Any]:
