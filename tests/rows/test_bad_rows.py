@@ -7,6 +7,8 @@ their attributes is damaged in every way that a table lets it be.
 from __future__ import annotations
 
 import ast
+import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +27,7 @@ from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.processing.idempotency import BusinessKey
-from tests.rows.damage import Damage, damages
+from tests.rows.damage import HUGE, Damage, damages
 from tests.rows.pipeline import WholePipeline, told
 from tests.rows.recorded import ADAPTERS, KEYS, Recorded, recording
 from tests.simulation.search import FIRST
@@ -339,6 +341,36 @@ def test_an_intent_that_ends_after_every_lock_keeps_no_message() -> None:
         assert play(world) == []
     where = world.places()
     assert {where[f"free{number}"] for number in (1, 2, 3, 4)} == {"processed"}
+
+
+def review_at(place: str, due: float = 5.0) -> dict[str, Any]:
+    """A review that goes on behind a place: whole, but for what is in its only list."""
+    known = {"edition": "x", "since": 0, "began": 1_790_000_000, "finished": [], "at": 0}
+    return {"S": json.dumps({**known, "reached": {"0": [place, due]}, "is_done": False})}
+
+
+A_PLACE = json.dumps(["orders#message#x", "message"])
+
+
+@pytest.mark.parametrize(
+    ("table", "partition", "sort", "wrong"),
+    [
+        (LETTERS, "orders#lanes", "delay:later", {"review": review_at("garbage")}),
+        (LETTERS, "orders#lanes", "delay:later", {"review": review_at('["a"]')}),
+        (LETTERS, "orders#lanes", "delay:later", {"review": review_at("[1, 2]")}),
+        (LETTERS, "orders#lanes", "delay:later", {"review": review_at('["a", "message"]')}),
+        (LETTERS, "orders#lanes", "delay:later", {"review": review_at(A_PLACE, -1e300)}),
+        (LETTERS, "orders#lanes", "delay:later", {"review": review_at(A_PLACE, math.nan)}),
+        (LETTERS, "orders#lanes", "circuit:erp", {"touched": {"N": f"-{HUGE}"}}),
+    ],
+)
+def test_a_row_that_is_wrong_in_one_part_stops_nothing_and_is_named(
+    table: str, partition: str, sort: str, wrong: dict[str, Any]
+) -> None:
+    world, name = edited(table, partition, sort, **wrong)
+    assert name in named(world)
+    assert play(world) == []
+    assert world.places() == scene().fates
 
 
 WRITES = frozenset(

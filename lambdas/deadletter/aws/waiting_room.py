@@ -8,12 +8,11 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, plain
 from deadletter.aws.errors import (
     AWS_ERRORS,
     Conflict,
@@ -1072,10 +1071,16 @@ def _review_of(item: Mapping[str, Any]) -> LaneReview:
 
 def _review_in(item: Mapping[str, Any]) -> LaneReview:
     lane, data = str(item[SORT]), json.loads(str(item["review"]))
+    pipeline = str(item[PARTITION]).removesuffix(Partition.LANES.of(""))
     reached = {
         int(shard): WaitingRoomEntry("", str(place), lane, int(shard), float(due))
         for shard, (place, due) in data.pop("reached").items()
     }
+    for entry in reached.values():
+        # The next look at the index begins behind it.
+        key = _read_place(entry.place)[0]
+        if waiting_copy(pipeline, key) is None or not abs(entry.due) <= FOREVER:
+            return NOT_REVIEWED
     return LaneReview(
         edition=str(data["edition"]),
         since=float(data["since"]),
@@ -1103,7 +1108,7 @@ def _is_bad_lane(item: Mapping[str, Any]) -> bool:
         ("review" in item and _review_of(item) == NOT_REVIEWED)
         or ("paid" in item and _paid_of(item) is None)
         or ("look" in item and _look_of(item) is None)
-        or not 0 <= _touched(item) < END_OF_TIME
+        or _touched(item) == math.inf
     )
 
 
@@ -1113,5 +1118,5 @@ def _stamp_of(item: Mapping[str, Any]) -> Stamp | None:
 
 def _touched(item: Mapping[str, Any]) -> float:
     """When a letter was last put into a lane; a malformed time keeps the lane in the list."""
-    touched = item.get("touched", 0)
-    return float(touched) if isinstance(touched, Decimal | int) else math.inf
+    touched = number_in({"touched": 0, **item}, "touched")
+    return math.inf if touched is None or touched < 0 else touched
