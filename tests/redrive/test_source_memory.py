@@ -143,6 +143,8 @@ def test_the_pause_runs_from_the_end_of_the_last_fruitless_run() -> None:
     assert seconds_until_next_try(memory, 1_045.0) == 90.0
     assert seconds_until_next_try(memory, 1_134.5) == 0.5
     assert seconds_until_next_try(memory, 1_135.0) == 0.0
+    # No run has left a time that is yet to come: each look at it would put the next try off.
+    assert seconds_until_next_try(memory, 999.0) == 0.0
     # By then the intents of a run that ended as it began have ended.
     intents = 55.0 + LOCK_PAST_DEADLINE + GRACE
     assert seconds_until_next_try(memory, 1_000.0) > intents
