@@ -356,6 +356,7 @@ def test_text_and_object_are_the_same_pattern(
         ({"a": [{"cidr": "example.com/8"}]}, "cidr takes an address and a length"),
         ({"a": [{"cidr": "10.0.0.1/32"}]}, 'cidr length "32" is not below 32'),
         ({"a": [{"cidr": "::1/128"}]}, 'cidr length "128" is not below 128'),
+        ({"a": [{"cidr": f"10.0.0.0/{'1' * 5_000}"}]}, "is not below 32"),
         ({"$or": {"a": [1]}}, "$or: $or takes a list of at least two objects"),
         ({"$or": [{"a": [1]}]}, "$or takes a list of at least two objects"),
         ({"$or": [{"a": [1]}, "b"]}, "$or[1]: $or takes objects"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import permutations
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.rules import operators
 from deadletter.rules.rule import DEFAULT_PRIORITY, Action, read_rule
 from deadletter.rules.rulebook import NO_MATCH, Match, RefusedRule
 from tests.each_row import each_row
@@ -82,6 +84,23 @@ def test_of_two_disabled_rules_with_one_id_none_is_refused() -> None:
 def test_a_disabled_rule_does_not_apply() -> None:
     assert first(item(enabled=False)) is NO_MATCH
     assert rule_of(first(item(enabled=False), item("next", priority=200))) == "next"
+
+
+def test_a_rule_that_raises_while_it_is_read_is_refused_and_the_others_apply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody has thought of it, and what it says of itself may be what was typed."""
+
+    def fails(where: str, operand: Any) -> Any:
+        raise OverflowError(operand)
+
+    monkeypatch.setitem(cast(Any, operators._OPERATORS), "cidr", fails)
+    odd = item("odd", tenantId=GONE, pattern={"body": {"ip": [{"cidr": "10.9.8.7/8"}]}})
+    rules = book(odd, item("next", priority=200))
+    assert [(each.rule_id, each.why, each.gist) for each in rules.refused] == [
+        ("odd", "it can't be understood", "it can't be understood")
+    ]
+    assert rule_of(rules.first(document(), NOW, {})) == "next"
 
 
 def test_an_expired_rule_does_not_apply_while_its_row_still_exists() -> None:

@@ -244,7 +244,7 @@ def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
             where, f"cidr takes an address and a length, such as 10.0.0.0/24, not {quoted(text)}"
         )
     width = 32 if address < IPV6 else 128
-    if int(bits) >= width:
+    if len(bits) > len("+128") or int(bits) >= width:
         refuse(
             where, f"cidr length {quoted(bits)} is not below {width}; write a host as plain text"
         )

@@ -178,8 +178,22 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
     """The rule in a stored item, read for this pipeline.
 
     A column with one of the pipeline's context names is shorthand for an exact match on
-    it. Raises RuleRefused with the reason.
+    it. Raises RuleRefused with the reason, and nothing else: one rule must not stop the others.
     """
+    try:
+        return _read(item, pipeline)
+    except RuleRefused:
+        raise
+    except _UNFORESEEN:
+        # Its own words may quote what was typed.
+        raise RuleRefused("it can't be understood") from None
+
+
+_UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a value raises that nobody has thought of."""
+
+
+def _read(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
     rule_id = _rule_id(item.get("rule_id"))
     shorthand = {
         key: value for key, value in item.items() if key not in COLUMNS and key not in VERDICT
