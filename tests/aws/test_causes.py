@@ -209,12 +209,16 @@ def test_a_person_decides_whoever_counts_meanwhile(dynamodb: Any) -> None:
         '{"parked": {"a": {"until": "soon", "by": "", "reason": ""}}}',
         '{"stretch": {"cause": "a"}}',
         '{"counts": {"a": {"b": 1}}}',
+        f'{{"counts": {{"a": {{"5": {10**4_000}}}}}}}',
+        f'{{"stretch": {{"cause": "a", "since": 1, "failures": {10**400}, "others": 0,'
+        '"messages": [1], "error_type": ""}}',
         "[" * 100_000,
     ],
 )
 def test_a_malformed_row_says_nothing_and_is_written_anew(dynamodb: Any, text: str) -> None:
     if not text:
         odd = {"causes": {"N": "1"}, "n_x": {"S": "1"}, "n_5": {"S": "x"}}
+        odd |= {f"n_{'1' * 5_000}": {"N": "1"}, "n_6": {"N": str(10**16)}, "n_7": {"N": "-1"}}
         dynamodb.put_item(TableName=CIRCUITS, Item={**KEY, **odd})
     else:
         dynamodb.put_item(TableName=CIRCUITS, Item={**KEY, "causes": {"S": text}})

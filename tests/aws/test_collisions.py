@@ -84,6 +84,8 @@ def test_a_malformed_row_says_nothing(aws: Aws, row: DynamoDBCollisions) -> None
             "paths": {"S": "[1, {"},
             "n_x": {"N": "1"},
             "n_5": {"S": "1"},
+            f"n_{'1' * 5_000}": {"N": "1"},
+            "n_6": {"N": str(10**16)},
         },
     )
     assert row.read() == KnownCollisions(0.0)

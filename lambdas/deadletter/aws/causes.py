@@ -7,10 +7,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from decimal import Decimal
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import MANY, DynamoDBClient, DynamoDBTable, counters_in
 from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import Condition, absent, equals
 from deadletter.contract import CAUSES_ROW, CIRCUITS, DAY
@@ -167,17 +166,11 @@ def to_json(causes: Causes) -> str:
 def _row(item: Mapping[str, Any]) -> _Row:
     """The row in an item. What is malformed counts as empty: it says nothing of any cause."""
     token = item.get("token")
-    totals = {
-        int(name.removeprefix(TOTAL)): int(value)
-        for name, value in item.items()
-        if name.startswith(TOTAL)
-        and name.removeprefix(TOTAL).isdecimal()
-        and isinstance(value, int | Decimal)
-    }
     try:
         causes = _causes(json.loads(item.get("causes", "{}")))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         causes = NO_CAUSES
+    totals = counters_in(item, TOTAL)
     return _Row(replace(causes, totals=totals), token if isinstance(token, str) else None)
 
 
@@ -185,7 +178,7 @@ def _causes(data: Mapping[str, Any]) -> Causes:
     stretch = data.get("stretch")
     return Causes(
         counts={
-            cause: {int(number): int(n) for number, n in count.items()}
+            cause: {_count(number): _count(n) for number, n in count.items()}
             for cause, count in data.get("counts", {}).items()
         },
         stretch=None if stretch is None else _stretch(stretch),
@@ -206,11 +199,18 @@ def _stretch(data: Mapping[str, Any]) -> Stretch:
     return Stretch(
         cause=str(data["cause"]),
         since=_time(data["since"]),
-        failures=int(data["failures"]),
-        others=int(data["others"]),
+        failures=_count(data["failures"]),
+        others=_count(data["others"]),
         messages=frozenset(map(int, data["messages"])),
         error_type=str(data["error_type"]),
     )
+
+
+def _count(value: Any) -> int:
+    """A count, or the number of a bucket; ValueError for what nobody has counted."""
+    if not 0 <= (count := int(value)) < MANY:
+        raise ValueError("a count must be one of messages")
+    return count
 
 
 def _time(value: Any) -> float:

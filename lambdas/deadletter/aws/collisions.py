@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from decimal import Decimal
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, text_in
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, counters_in, number_in, text_in
 from deadletter.aws.errors import Conflict, Failed, ours
 from deadletter.aws.table import absent, below, kept, stored_number
 from deadletter.contract import CIRCUITS, COLLISIONS_ROW, MINUTE, ROWS_KEPT
@@ -88,7 +87,7 @@ class DynamoDBCollisions(CollisionStore):
 
 def known_from(item: Mapping[str, Any]) -> KnownCollisions:
     """What a row says. A malformed part says nothing."""
-    messages, collided = _minutes(item, MESSAGES), _minutes(item, COLLIDED)
+    messages, collided = (counters_in(item, prefix) for prefix in (MESSAGES, COLLIDED))
     return KnownCollisions(
         since=number_in(item, "since") or 0.0,
         counts={
@@ -100,16 +99,6 @@ def known_from(item: Mapping[str, Any]) -> KnownCollisions:
         bad_claim=text_in(item, "bad_claim"),
         bad_claim_at=number_in(item, "bad_claim_at") or 0.0,
     )
-
-
-def _minutes(item: Mapping[str, Any], prefix: str) -> dict[int, int]:
-    return {
-        int(name.removeprefix(prefix)): int(value)
-        for name, value in item.items()
-        if name.startswith(prefix)
-        and name.removeprefix(prefix).isdecimal()
-        and isinstance(value, Decimal)
-    }
 
 
 def _paths(value: Any) -> tuple[str, ...]:

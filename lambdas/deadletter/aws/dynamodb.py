@@ -69,6 +69,30 @@ def number_in(row: Mapping[str, Any], name: str) -> float | None:
     return number if abs(number) < END_OF_TIME else None
 
 
+MANY = 10**16
+"""More than anybody has counted, and than the number of any minute or bucket."""
+
+
+def is_counted(number: str) -> bool:
+    """Whether the end of a counter's name is a number: Python reads none with thousands of digits.
+
+    Anybody may have written it.
+    """
+    return number.isdecimal() and len(number) < len(str(MANY))
+
+
+def counters_in(row: Mapping[str, Any], prefix: str) -> dict[int, int]:
+    """The counters of a row by the number in their names; what nobody has counted is left out."""
+    return {
+        int(number): int(value)
+        for name, value in row.items()
+        if (number := name.removeprefix(prefix)) != name
+        and is_counted(number)
+        and isinstance(value, Decimal | int)
+        and 0 <= value < MANY
+    }
+
+
 def text_in(row: Mapping[str, Any], name: str) -> str:
     """A text of a row; empty if it has none."""
     value = row.get(name)
