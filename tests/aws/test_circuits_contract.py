@@ -199,6 +199,8 @@ GARBAGE: list[dict[str, Any]] = [
     {"state": {"N": "1"}},
     {**CLOSED, "generation": {"S": "7"}},
     {**CLOSED, "generation": {"N": "1.5"}},
+    {**CLOSED, "generation": {"N": f"1{'0' * 120}"}},
+    {**CLOSED, "openings": {"N": str(10**16)}},
     {**CLOSED, "open_until": {"N": "-1"}},
     {**CLOSED, "streak": {"BOOL": True}},
     {**CLOSED, "bad_today": {"N": "1"}},
@@ -418,6 +420,12 @@ class TestChanging:
         moved = table.breaker.apply_to(seen, MappingPaused("another", 2))
         assert moved.refused is Refusal.ANOTHER_MAPPING
         assert table.read().paused == Pause("m", 20, NOW)
+
+    def test_a_mapping_is_put_back_whatever_else_stands_beside_it(self, table: Table) -> None:
+        paused = {"mapping": {"S": "m"}, "at": {"N": "1790000433.23456"}, "note": {"S": "x"}}
+        table.type_in(state={"S": "CLOSED"}, paused={"M": paused})
+        assert table.apply(MappingPutBack("m")).paused is None
+        assert table.read().paused is None
 
     def test_a_mapping_is_not_put_back_once_the_next_outage_has_begun(self, table: Table) -> None:
         table.apply(Tripped())

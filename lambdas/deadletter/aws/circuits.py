@@ -7,7 +7,7 @@ from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import MANY, DynamoDBClient, DynamoDBTable, is_counted
 from deadletter.aws.errors import NoteRow, ignore, ours, row_name
 from deadletter.aws.table import Key, stored_number
 from deadletter.circuit.state import (
@@ -190,8 +190,8 @@ def _number(name: str, value: Any) -> Any:
         return float(value)
     if value != int(value):
         raise ValueError(f"{name} must be a whole number")
-    if name in TOTALS and value >= _MANY:
-        # DynamoDB would refuse to add to it, and the outcomes with it.
+    if value >= MANY:
+        # DynamoDB would refuse to store the next one, or to add to it, and all else with it.
         raise ValueError(f"{name} is more than can be counted")
     return int(value)
 
@@ -263,8 +263,7 @@ def _pace(data: Any) -> CallPace | None:
         return None
     is_sane = all(FLOOR <= rate <= MOST for rate in (pace.limit, pace.cap) if rate is not None)
     is_capped = pace.cap is not None or pace.because == THROTTLED
-    is_counted = turn < _MANY and pace.normal <= MOST
-    return pace if is_sane and is_capped and is_counted else None
+    return pace if is_sane and is_capped and pace.normal <= MOST else None
 
 
 _OF_PACE = (
@@ -284,21 +283,17 @@ def _calls(item: Mapping[str, Any]) -> tuple[CallCount, ...]:
     counts = (
         (int(number), *(_count(item.get(prefix + number, 0)) for prefix in OF_CALLS))
         for number in numbers
-        if number.isdecimal() and len(number) < _LONG_NUMBER
+        if is_counted(number)
     )
     return tuple(sorted((CallCount(*each) for each in counts), key=attrgetter("number")))
-
-
-_LONG_NUMBER = 16
 
 
 def _count(value: Any) -> int:
     """A count; a malformed one is 0: it is one sign of many."""
     try:
-        count = int(_number("streak", value))
+        return int(_number("streak", value))
     except (ValueError, ArithmeticError):
         return 0
-    return count if count < _MANY else 0
 
 
 def _kinds(item: Mapping[str, Any]) -> tuple[KindCount, ...]:
@@ -311,7 +306,7 @@ def _kinds(item: Mapping[str, Any]) -> tuple[KindCount, ...]:
     found = set()
     for name in names:
         number, _, kind = name[2:].partition("_")
-        if number.isdecimal() and len(number) < _LONG_NUMBER and is_kind(kind):
+        if is_counted(number) and is_kind(kind):
             found.add((number, kind))
     return tuple(
         KindCount(
@@ -338,11 +333,7 @@ def _sick(data: Any) -> SickKinds | None:
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         return None
     named = all(each.kind and is_kind(each.kind) and each.good < HEALED for each in kinds)
-    is_sane = named and len(kinds) <= MOST_SICK and turn < _MANY
-    return SickKinds(turn, kinds) if is_sane else None
-
-
-_MANY = 10**_LONG_NUMBER
+    return SickKinds(turn, kinds) if named and len(kinds) <= MOST_SICK else None
 
 
 def _buckets(item: Mapping[str, Any]) -> tuple[OutcomeBucket, ...]:

@@ -151,12 +151,16 @@ def _number(value: int | Decimal) -> str:
     if type(value) is int and -_MOST_DIGITS < value < _MOST_DIGITS:
         return str(value)
     number = Decimal(value)
-    if number.adjusted() >= _DIGITS:
-        # As DynamoDB shows a large number, with all its zeros.
-        number = number.normalize(_LONG)
-    number = _NUMBERS.create_decimal(number)
+    try:
+        if number.adjusted() >= _DIGITS:
+            # As DynamoDB shows a large number, with all its zeros.
+            number = number.normalize(_LONG)
+        number = _NUMBERS.create_decimal(number)
+    except ArithmeticError as error:
+        # It comes from a row that anybody may have written: adapters know what a lost call means.
+        raise NotSent("a number of more than 38 digits for dynamodb") from error
     if not number.is_finite():
-        raise TypeError("DynamoDB has neither infinity nor NaN")
+        raise NotSent("a number that is none for dynamodb")
     return str(number)
 
 
