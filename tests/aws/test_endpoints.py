@@ -131,6 +131,9 @@ class TestRegistry:
         found = registry.second.find("acme", "default")
         assert found == replace(endpoint, throttled_until=160.0, throttled_by=429)
         assert registry.second.throttle(endpoint, 190.0, 503, 160.0)
+        # One in milliseconds is no worker's.
+        assert registry.first.throttle(endpoint, 190_000.0, 503, 190.0)
+        assert registry.first.throttle(endpoint, 220.0, 503, 190.0)
 
     def test_who_wrote_the_pause_knows_it_without_reading(self, registry: Registry) -> None:
         endpoint = registry.put()

@@ -30,6 +30,8 @@ from deadletter.webhook.dispatcher import (
     webhook_id,
 )
 from deadletter.webhook.endpoint import (
+    LONGEST_PAUSE_SECONDS,
+    PAUSES_END,
     BadEndpoint,
     Endpoint,
     RegistryUnavailable,
@@ -355,11 +357,15 @@ def test_a_recorded_pause_without_its_status_counts_as_too_many_requests() -> No
     assert failure.http_status == 429
 
 
-def test_a_pause_in_the_wrong_unit_ends_within_the_hour() -> None:
-    asked = replace(HOOKS, throttled_until=NOW * 1000)
-    with pytest.raises(Transient) as raised:
-        dispatcher(Wire(), Registry([asked])).deliver(message(letter()))
-    assert raised.value.retry_after == 3600
+def test_a_pause_that_no_worker_writes_is_none() -> None:
+    """In milliseconds it would end in 55,000 years, an hour at a time."""
+    wire = Wire([200, 200])
+    for until in (NOW * 1000, NOW + PAUSES_END + 1):
+        registry = Registry([replace(HOOKS, throttled_until=until)])
+        dispatcher(wire, registry).deliver(message(letter()))
+    assert len(wire.posted) == 2
+    longest = replace(HOOKS, throttled_until=NOW + LONGEST_PAUSE_SECONDS)
+    assert failed(letter(), registry=Registry([longest])).http_status == 429
 
 
 def test_a_paused_endpoint_does_not_pause_another() -> None:

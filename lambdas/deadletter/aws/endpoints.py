@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
 from deadletter.aws.errors import AWS_ERRORS, Conflict, code, ours
-from deadletter.aws.table import Condition, absent, at_most, equals
+from deadletter.aws.table import Condition, above, absent, at_most, equals
 from deadletter.contract import ENDPOINTS
 from deadletter.message.letter import utf8
 from deadletter.webhook.endpoint import (
+    PAUSES_END,
     Endpoint,
     RegistryUnavailable,
     SecretsUnavailable,
@@ -80,7 +81,9 @@ class DynamoDBEndpoints:
         return self._write(
             replace(endpoint, throttled_until=until, throttled_by=status),
             {"throttled_until": int(until), "throttled_by": status},
-            absent("throttled_until") | at_most("throttled_until", int(at)),
+            absent("throttled_until")
+            | at_most("throttled_until", int(at))
+            | above("throttled_until", int(at + PAUSES_END)),
         )
 
     @ours(RegistryUnavailable)

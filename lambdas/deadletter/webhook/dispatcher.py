@@ -17,7 +17,9 @@ from deadletter.webhook import signing
 from deadletter.webhook.endpoint import (
     DEFAULT_ENDPOINT,
     DISABLED,
+    LONGEST_PAUSE_SECONDS,
     NO_SUCH_ENDPOINT,
+    PAUSES_END,
     BadEndpoint,
     Endpoint,
     Registry,
@@ -39,9 +41,6 @@ REPLAY = "webhook-replay"
 POSTS_AT_ONCE = 10
 """The endpoints of one batch that are posted to at the same time: as many as a batch has
 messages, so that a slow endpoint delays no other."""
-
-LONGEST_PAUSE_SECONDS = 3600.0
-"""An endpoint that asks for a longer pause is called again after this."""
 
 # The pause of an overloaded endpoint that does not say how long.
 _DEFAULT_PAUSE_SECONDS = 30.0
@@ -207,9 +206,11 @@ class Dispatcher:
         """Raise Paused until the pause that the endpoint asked for is over."""
         now = self._clock()
         own_pause = self._pauses.get(_key(endpoint), (0.0, 0))
-        # Another worker's pause stands in the row, and may be too long if it was edited.
-        until_in_row = min(endpoint.throttled_until, now + LONGEST_PAUSE_SECONDS)
-        until, status = max(own_pause, (until_in_row, endpoint.throttled_by or 429))
+        # Another worker's pause stands in the row. One that no worker writes would never end.
+        until_in_row = endpoint.throttled_until
+        is_pause = until_in_row <= now + PAUSES_END
+        in_row = (until_in_row, endpoint.throttled_by or 429) if is_pause else (0.0, 0)
+        until, status = max(own_pause, in_row)
         if now < until:
             why = f"not posted: the endpoint answered {status} and is paused"
             raise Paused(why, status=status, retry_after=until - now)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from deadletter.contract import HOUR, MINUTE
 from deadletter.webhook.signing import Secret
 
 DEFAULT_ENDPOINT = "default"
@@ -16,6 +17,13 @@ DEFAULT_ENDPOINT = "default"
 NO_SUCH_ENDPOINT = "the tenant has no such endpoint"
 DISABLED = "the endpoint is disabled"
 """Why a message is not posted whose endpoint the registry does not have, or has switched off."""
+
+LONGEST_PAUSE_SECONDS = 1.0 * HOUR
+"""An endpoint that asks for a longer pause is called again after this."""
+
+PAUSES_END = LONGEST_PAUSE_SECONDS + MINUTE
+"""Seconds from now after which no pause ends that a worker has written; clocks may differ. A later
+end is in another unit, or an enemy's."""
 
 # The most secrets that sign one message: old and new, with room for slow rotations.
 _MOST_SECRETS = 4
