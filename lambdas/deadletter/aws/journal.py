@@ -209,9 +209,7 @@ def _intent(item: Mapping[str, Any]) -> Intent:
     )
 
 
-def _readable_part(
-    slot: str, item: Mapping[str, Any], keep_seconds: float, latest: float
-) -> Intent:
+def _readable_part(slot: str, item: Mapping[str, Any], kept: float, latest: float) -> Intent:
     """The part of a malformed intent that can be read, from plain data.
 
     Without its plans it says nothing of any letter. Without its marks its letters may have been
@@ -226,7 +224,7 @@ def _readable_part(
     new_ids = {at: new_id for at, new_id in ids.items() if at < len(plans)}
     sent = item.get("sent")
     marks = int.from_bytes(sent, "little") if isinstance(sent, bytes) else 0
-    ends = (number_in(item, "expires") or 0.0, (number_in(item, "ttl") or 0.0) - keep_seconds)
+    ends = (number_in(item, "expires") or 0.0, (number_in(item, "ttl") or 0.0) - kept)
     return Intent(
         slot=slot,
         owner=text_in(item, "own"),
