@@ -30,10 +30,11 @@ def exact(data: Mapping[str, Any]) -> dict[str, Any]:
 def stored(data: Mapping[str, Any]) -> dict[str, Any]:
     """The same with DynamoDB's type tags."""
     from deadletter.aws import dynamodb
+    from deadletter.aws.errors import NotSent
 
     try:
         return dynamodb.stored({key: _exact(value) for key, value in data.items()})
-    except ArithmeticError as error:
+    except NotSent as error:
         raise Problem(
             "DynamoDB holds numbers of up to 38 digits, below 10^126: shorten the number.",
             Cause.INPUT,
