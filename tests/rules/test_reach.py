@@ -243,6 +243,13 @@ def test_a_rule_that_tells_letters_apart_is_not_broad(pattern: Any) -> None:
     assert not is_broad(compile_pattern(pattern), PIPELINE)
 
 
+@each_row(("typed", "notes"), [("5", []), ("1.000", ["1"]), ("1e3", ["1000"]), ("1_0", ["10"])])
+def test_a_limit_that_is_written_in_another_way_is_said(typed: str, notes: list[str]) -> None:
+    stored = item(max_matches=typed)
+    said = notes_of(read_rule(stored, PIPELINE), stored, PIPELINE, NOW)
+    assert said == [f"max_matches means {number}" for number in notes]
+
+
 def test_a_broad_rule_that_was_valid_stays_so_with_a_note_until_it_is_edited() -> None:
     stored = item(tenantId=GONE, pattern=BROAD[0], status="VALID")
     rule = read_rule(stored, PIPELINE)

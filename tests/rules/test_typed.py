@@ -70,6 +70,24 @@ def test_the_nearest_name_is_found_in_any_case() -> None:
         ("ced?r", "? has no special meaning in t: use a pattern with wildcard, or a list"),
         ("ce\u200bdar\u200d2", "t holds characters that can't be seen: U+200B, U+200D"),
         ("Acme\u00a0Corp", "t holds characters that can't be seen: U+00A0"),
+        *(
+            (typed, f"{typed[-1]} at an end of t belongs to the value")
+            for typed in (
+                "cedar,",
+                "cedar;",
+                "\u201dcedar\u201d",
+                "''cedar''",
+                "cedar]",
+            )
+        ),
+        ('"cedar', '" at an end of t belongs to the value'),
+        ("\u00bbcedar\u00ab", "\u00bb\u00ab at an end of t belongs to the value"),
+        ("\u201ecedar\u201d", "\u201e\u201d at an end of t belongs to the value"),
+        ("\u300ccedar\u300d", "\u300c\u300d at an end of t belongs to the value"),
+        ("[cedar]", "[] at an end of t belongs to the value"),
+        ("ced\u0430r", "t mixes letters that look alike: CYRILLIC, LATIN"),
+        ("cedar\ufe0f", "t holds characters that can't be seen: U+FE0F"),
+        ("cedar\u2800", "t holds characters that can't be seen: U+2800"),
         ("\uff14\uff12", "t holds characters that look like others: typed anew it is '42'"),
     ],
 )
@@ -77,7 +95,10 @@ def test_what_is_strange_about_a_value_is_said(typed: str, note: str) -> None:
     assert list(notes_of_value("t", typed)) == [note]
 
 
-@each_row("typed", ["cedar", "Acme Corp", "42", "caf\u00e9", "\u6771\u4eac", "a-b_c/d"])
+@each_row(
+    "typed",
+    ["cedar", "Acme Corp", "42", "caf\u00e9", "\u6771\u4eac", "a-b_c/d", "Acme Inc.", "/a/"],
+)
 def test_an_ordinary_value_is_not_strange(typed: str) -> None:
     assert list(notes_of_value("t", typed)) == []
 

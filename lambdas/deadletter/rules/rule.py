@@ -253,6 +253,9 @@ def notes_of(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline, now: float
             notes += notes_of_value(name, item[name])
     if item.get("pattern") is not None:
         notes += notes_of_pattern(_pattern_object(item["pattern"]))
+    limit = item.get("max_matches")
+    if isinstance(limit, str) and not limit.strip().isdecimal():
+        notes.append(f"max_matches means {rule.max_matches}")
     if rule.delay_seconds is not None and rule.delay_seconds < MINUTE:
         notes.append(f"delay_seconds counts seconds: {_seconds(rule.delay_seconds)} s")
     if rule.action in STOPPING and item.get("breadth") is None and is_broad(compiled, pipeline):

@@ -23,6 +23,19 @@ _QUOTES: Final[Mapping[str, str]] = {
 # Categories of Unicode: format and control characters, spaces and ends of lines.
 _UNSEEN: Final = frozenset({"Cf", "Cc", "Zs", "Zl", "Zp"})
 
+# They show nothing, and belong to a value all the same.
+_BLANK: Final = "\ufe0f\u2800"
+
+# Categories of Unicode: quotes, brackets and punctuation; and what many a name begins or ends with.
+_AROUND: Final = frozenset({"Pi", "Pf", "Ps", "Pe", "Po"})
+_OF_NAMES: Final = "./:#@&!"
+
+# Writing systems with letters that look alike.
+_ALIKE: Final = frozenset({"LATIN", "CYRILLIC", "GREEK"})
+
+# With a meaning in other languages of patterns.
+_SIGNS: Final = "*?^$|%"
+
 # Between values in one cell. A space is a part of many names.
 _BETWEEN: Final = re.compile(r"[,;\r\n]")
 
@@ -77,7 +90,9 @@ def notes_of_value(name: str, text: str) -> Iterator[str]:
         yield f"quotes around {name} are left out"
     if not value:
         yield f"{name} is empty: it matches messages whose {name} is an empty text"
-    if signs := "".join(sign for sign in "*?^$|%" if sign in value):
+    if around := "".join(sign for sign in dict.fromkeys(value[:1] + value[-1:]) if _is_odd(sign)):
+        yield f"{around} at an end of {name} belongs to the value"
+    if signs := "".join(sign for sign in _SIGNS if sign in value):
         yield f"{signs} has no special meaning in {name}: use a pattern with wildcard, or a list"
     yield from _notes_of_characters(name, value)
 
@@ -121,14 +136,19 @@ def _is_operator(name: str) -> bool:
 def _notes_of_characters(name: str, text: str) -> Iterator[str]:
     if text.isascii() and text.isprintable():
         return
+    from unicodedata import name as name_of
     from unicodedata import normalize
 
-    unseen = sorted({f"U+{ord(char):04X}" for char in text if char != " " and _is_unseen(char)})
+    hidden = [char for char in text if char in _BLANK or (char != " " and _is_unseen(char))]
+    unseen = sorted({f"U+{ord(char):04X}" for char in hidden})
     if unseen:
         yield f"{name} holds characters that can't be seen: {', '.join(unseen)}"
     usual = normalize("NFKC", text)
     if usual != text and not unseen:
         yield f"{name} holds characters that look like others: typed anew it is {usual!r}"
+    scripts = {name_of(char, "").partition(" ")[0] for char in text} & _ALIKE
+    if len(scripts) > 1:
+        yield f"{name} mixes letters that look alike: {', '.join(sorted(scripts))}"
 
 
 def _bare(text: str) -> str:
@@ -147,6 +167,12 @@ def _is_unseen(character: str) -> bool:
     from unicodedata import category
 
     return category(character) in _UNSEEN
+
+
+def _is_odd(character: str) -> bool:
+    from unicodedata import category
+
+    return category(character) in _AROUND and character not in _OF_NAMES + _SIGNS
 
 
 def _is_quoted(text: str) -> bool:
