@@ -22,6 +22,7 @@ from deadletter.contract import (
 )
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
+from deadletter.replay.ticket import OUTSIDE
 from deadletter.routing.decision import NotADecision, decode, encode
 
 from .app import App, DeployedPipeline
@@ -356,8 +357,11 @@ def _stamp(session: Session, record: LetterRecord, row: LedgerRow) -> Stamp:
     noted = record.tickets[-1] if record.tickets else None
     if noted is None or noted.ticket.attempt < row.attempt or row.released_at > noted.ticket.at:
         return stamp
-    attempt = noted.ticket.attempt
-    return replace(stamp, run=noted.run.id, ticket=noted.ticket.copy, attempt=attempt)
+    stamp = replace(stamp, attempt=noted.ticket.attempt)
+    if noted.ticket.fate in OUTSIDE:
+        # It left the run unsent: its next failure is no concern of the run.
+        return stamp
+    return replace(stamp, run=noted.run.id, ticket=noted.ticket.copy)
 
 
 def _endpoints(

@@ -18,11 +18,12 @@ from deadletter.contract import (
     parking_source,
     rule_lane,
 )
-from deadletter.replay.ticket import TERMINAL, ReplayOutcome
+from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 
 from .life_record import LetterRecord, RunTicket
 from .places import place_of
 from .replay_report import MEANING
+from .replay_runs import TO_SCHEDULE
 from .words import moment, waits_for
 
 if TYPE_CHECKING:
@@ -265,20 +266,21 @@ _SKIPPED = {
 }
 """How a message was skipped, by what its failure record says."""
 
-_PARKED_BY_RUN = frozenset(
-    {
-        ReplayOutcome.PARKED,
-        ReplayOutcome.QUARANTINED,
-        ReplayOutcome.EXPIRED,
-        ReplayOutcome.LEFT,
-        ReplayOutcome.RESTORED,
-    }
-)
-_ENDED = {
+_BY_RUN = {
     ReplayOutcome.RECOVERED: Where.PROCESSED,
     ReplayOutcome.DUPLICATE: Where.PROCESSED,
     ReplayOutcome.SUPERSEDED: Where.SUPERSEDED,
+    ReplayOutcome.PARKED: Where.PARKED,
+    ReplayOutcome.QUARANTINED: Where.PARKED,
+    ReplayOutcome.EXPIRED: Where.PARKED,
+    ReplayOutcome.LEFT: Where.PARKED,
+    ReplayOutcome.RESTORED: Where.PARKED,
+    ReplayOutcome.STOPPED: Where.QUEUE,
+    ReplayOutcome.UNKNOWN: Where.QUEUE,
+    ReplayOutcome.DELIVERED: Where.QUEUE,
+    ReplayOutcome.MISSING: Where.GONE,
 }
+"""Where a run leaves a message; with any other outcome the run has it, or has sent it."""
 
 
 def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
@@ -291,15 +293,15 @@ def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
         # A discard begins no life: what the row says of the letter's last one is from before.
         has_news = record.row is not None and _is_of_after(record.row, ticket.at)
         return None if has_news else _discarded(record, noted)
-    if record.row is not None and _is_later(record.row, noted):
+    where = _BY_RUN.get(fate, Where.RUN)
+    if fate is ReplayOutcome.LEFT and noted.run.leave_to == TO_SCHEDULE:
+        where = Where.QUEUE
+    if record.row is not None and _is_later(record.row, noted, where):
         return None
-    known = {"run": noted.run.id, "since": moment(ticket.at), "current_id": ticket.copy}
     says = f"Run {noted.run.id}: {MEANING[fate.name]}."
-    if fate in _ENDED:
-        return _place(_ENDED[fate], says, **known)
-    if fate in _PARKED_BY_RUN:
-        return _place(Where.PARKED, says, **known, queue=parking_queue)
-    return None if fate in TERMINAL else _place(Where.RUN, says, **known)
+    queue = parking_queue if where is Where.PARKED else None
+    known = {"run": noted.run.id, "since": moment(ticket.at), "current_id": ticket.copy}
+    return _place(where, says, **known, queue=queue)
 
 
 def _is_of_after(row: LedgerRow, at: float) -> bool:
@@ -331,14 +333,17 @@ def _discarded(record: LetterRecord, noted: RunTicket) -> Place:
     )
 
 
-def _is_later(row: LedgerRow, noted: RunTicket) -> bool:
+def _is_later(row: LedgerRow, noted: RunTicket, where: Where) -> bool:
     """Whether the row says how the life ended that a run began, or of a life after it."""
     ticket = noted.ticket
-    if row.outcome_in(ticket.attempt) or row.released_at > ticket.at:
+    # What left a run unsent has the life that it came with.
+    ended = ticket.fate not in OUTSIDE and row.outcome_in(ticket.attempt)
+    if ended or max(row.released_at, row.recovered_at or 0, row.parked_at or 0) > ticket.at:
         return True
     last = row.failures[-1] if row.failures else None
     failed = last is not None and last.at > ticket.at
-    return failed and (row.attempt > ticket.attempt or not noted.run.is_live)
+    is_over = not noted.run.is_live or where in (Where.QUEUE, Where.GONE)
+    return failed and (row.attempt > ticket.attempt or is_over)
 
 
 def _is_parked(row: LedgerRow, last: float) -> bool:

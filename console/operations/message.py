@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, Mode, Reason, parking_for
 from deadletter.failure.failure import Failure
+from deadletter.replay.ticket import OUTSIDE
 
 from .app import App, DeployedPipeline
 from .deadline import side_by_side
@@ -376,7 +377,10 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
         tried = "is being tried now" if claim.is_claimed else "was tried, and is not done"
         return Processed(NO, f"the consumer's entry of {of} says that it {tried}")
     settings = record.pipeline.settings()
-    if place.where == Where.GONE or not settings.consumer_library:
+    untold = (
+        place.where == Where.QUEUE and place.run and record.tickets[-1].ticket.fate not in OUTSIDE
+    )
+    if untold or place.where == Where.GONE or not settings.consumer_library:
         why = "no record says so" if settings.consumer_library else "its consumer keeps no record"
         return Processed("unknown", why)
     kept = f"(kept {settings.idempotency_keep / DAY:.0f} d)"

@@ -33,7 +33,7 @@ _TRIES = 8
 
 _SHORTEST_PREFIX = 4
 
-_PARKED, _SCHEDULE = LEAVE_TO = ("parked", "schedule")
+_PARKED, TO_SCHEDULE = LEAVE_TO = ("parked", "schedule")
 """Where the letters go that an aborted run leaves."""
 
 _MOST_NAMED = 5

@@ -11,13 +11,14 @@ import pytest
 from botocore.client import BaseClient
 
 from console.cli.exit import Exit
+from console.operations.replay_report import MEANING
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.failure.failure import Category
 from deadletter.failure.ledger import Recovery
 from deadletter.processing.idempotency import BusinessKey
 from deadletter.replay.run import ReplayRun, RunState
-from deadletter.replay.ticket import ReplayOutcome
+from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 from tests.console.conftest import Cloud, Dlq, FakeLambda, refusing
 from tests.console.lives import (
     LABELLED,
@@ -330,3 +331,49 @@ def test_each_act_of_a_rule_a_run_or_a_person_is_a_line(
     # Processed in the end, as its business ID says: nothing of that is forgotten.
     claimed(cloud, f"key:{ORDER}")
     assert [act["says"] for act in message(dlq, ORDER)["acts"]] == acts
+
+
+# The latest word on a message is that of its latest record.
+
+
+def parked_then(cloud: Cloud, fate: ReplayOutcome, **run: Any) -> None:
+    """A message that was parked, and that a run has taken and sent, or let go, since."""
+    cloud.deploy("orders", settings={"consumer_library": True})
+    now = time.time()
+    cloud.failed("orders", ORIGIN, at=now - 900)
+    cloud.ledger().parked(ORIGIN, 1, now - 850, "PERMANENT")
+    cloud.ledger().note_parked(ORIGIN, now - 800, "POISON", "")
+    cloud.letter("{}")
+    made = cloud.replay(ReplayRun(**{"id": "", "pipeline": "orders", "state": RunState.DONE} | run))
+    attempt = 1 if fate in OUTSIDE else 2
+    cloud.ticket(made.id, ORIGIN, "its copy", fate, attempt=attempt, at=now - 600)
+
+
+@pytest.mark.parametrize(
+    ("fate", "where"), [("UNKNOWN", "QUEUE"), ("DELIVERED", "QUEUE"), ("MISSING", "GONE")]
+)
+def test_a_run_whose_send_has_no_outcome_overrules_an_old_parking(
+    cloud: Cloud, dlq: Dlq, fate: str, where: str
+) -> None:
+    parked_then(cloud, ReplayOutcome[fate])
+    found = message(dlq, ORIGIN)
+    assert (found["places"][0]["where"], found["processed"]["answer"]) == (where, "unknown")
+    assert MEANING[fate] in found["places"][0]["says"]
+    cloud.failed("orders", ORIGIN, attempt=2, at=time.time() - 300)
+    assert message(dlq, ORIGIN)["places"][0]["run"] is None
+
+
+@pytest.mark.parametrize("fate", ["STOPPED", "LEFT"])
+def test_what_a_run_lets_go_unsent_is_where_automation_decides(
+    cloud: Cloud, dlq: Dlq, fate: str
+) -> None:
+    parked_then(cloud, ReplayOutcome[fate], state=RunState.ABORTED, leave_to="schedule")
+    found = message(dlq, ORIGIN)
+    assert (found["places"][0]["where"], found["decision"]["action"]) == ("QUEUE", "REDRIVE")
+
+
+@pytest.mark.parametrize("fate", ReplayOutcome.__members__)
+def test_a_success_after_what_a_run_noted_is_said(cloud: Cloud, dlq: Dlq, fate: str) -> None:
+    parked_then(cloud, ReplayOutcome[fate])
+    cloud.ledger().recovered(ORIGIN, 3, time.time() - 100)
+    assert message(dlq, ORIGIN)["processed"]["answer"] == "yes"

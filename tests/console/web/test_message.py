@@ -114,8 +114,10 @@ ENDS: list[tuple[Callable[[Cloud], None], str, str, str, set[str]]] = [
     (of_a_run(ReplayOutcome.LEFT), "PARKED", "ended early. Run 0123", "nothing by itself", SENT),
     (of_a_run(ReplayOutcome.RESTORED), "PARKED", "parked again. Run 0123",
      "nothing by itself", SENT),
-    (of_a_run(ReplayOutcome.UNKNOWN), "QUEUE", "In a queue, which SQS can't be asked about",
+    (of_a_run(ReplayOutcome.UNKNOWN), "QUEUE", "no outcome in time. Run 0123",
      "is parked as RUN_FAILED: it came back from run 0123456789abcdef", SENT),
+    (of_a_run(ReplayOutcome.STOPPED), "QUEUE", "an open circuit. Run 0123",
+     "goes back to the main queue after ", SENT),
 ]  # fmt: skip
 
 
