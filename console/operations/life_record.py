@@ -73,10 +73,13 @@ class LetterRecord:
     discard: LetterDiscard | None = None
 
 
-def record_of(session: Session, app: App, id_: str, pipeline: str | None) -> LetterRecord:
+def record_of(
+    session: Session, app: App, id_: str, pipeline: str | None, unread: Sequence[str] = ()
+) -> LetterRecord:
     """The record of the letter with this id: of its first life or of any copy that we hold.
 
-    Without `pipeline` all pipelines are searched. Raises Problem (ABSENT) if none knows the id.
+    Without `pipeline` all pipelines are searched. Raises Problem (ABSENT) if none knows the id: it
+    names what was not looked at, with what was `unread` elsewhere.
     """
     searched = app.select([] if pipeline is None else [pipeline])
     # Made before the threads that use it.
@@ -96,28 +99,20 @@ def record_of(session: Session, app: App, id_: str, pipeline: str | None) -> Let
             origin = stamp.origin if stamp else waiting[0].copy
             record = record or LetterRecord(each, origin, _row(session, app, each, origin))
             break
-    if record is not None:
-        tickets = _tickets(session, app, record.pipeline, origin, notes)
-    else:
-        # A letter that the ledger does not know may have been thrown away.
-        record, tickets = _thrown_away(session, app, searched, id_)
+    tickets: Sequence[RunTicket] = ()
+    for each in searched if record is None else (record.pipeline,):
+        # A letter that the ledger does not know may be known to a run.
+        if tickets := _tickets(session, app, each, origin, notes):
+            record = record or LetterRecord(each, origin, None)
+            break
+    if record is None:
+        raise _unknown(id_, searched, [*unread, *notes])
     discard = None
     if tickets and tickets[-1].ticket.fate is ReplayOutcome.DISCARDED:
         discard = _discard(session, app, tickets[-1], notes)
     return LetterRecord(
         record.pipeline, origin, record.row, waiting, tickets, tuple(notes), discard
     )
-
-
-def _thrown_away(
-    session: Session, app: App, searched: Sequence[DeployedPipeline], origin: str
-) -> tuple[LetterRecord, Sequence[RunTicket]]:
-    """A letter of which nothing is on record but its discard. Raises Problem (ABSENT)."""
-    for pipeline in searched:
-        tickets = _tickets(session, app, pipeline, origin, [])
-        if tickets and tickets[-1].ticket.fate is ReplayOutcome.DISCARDED:
-            return LetterRecord(pipeline, origin, None), tickets
-    raise _unknown(origin, searched)
 
 
 def _discard(session: Session, app: App, noted: RunTicket, notes: list[str]) -> LetterDiscard:
@@ -211,7 +206,7 @@ def _walk(
             if len(seen) >= MOST_WAITING and not matches:
                 notes.append(
                     f"More than {MOST_WAITING:,} messages of {pipeline.name} wait as {name}: "
-                    "only the first were looked at. To look at all:\ndlq list ID"
+                    "only the first were looked at; dlq list ID looks at all."
                 )
     return matches
 
@@ -291,10 +286,14 @@ def tickets_of(session: Session, app: App, pipeline: str, run: str) -> DynamoDBT
     )
 
 
-def _unknown(id_: str, searched: Sequence[DeployedPipeline]) -> Problem:
+def _unknown(id_: str, searched: Sequence[DeployedPipeline], notes: Sequence[str]) -> Problem:
     names = ", ".join(each.name for each in searched) or "no pipeline"
+    lacks = (
+        "no failure, no waiting message, nothing that was processed under this ID, no run, rule or "
+        "circuit."
+    )
+    says = f"Nothing is on record of {id_!r} in {names}"
     return Problem(
-        f"Nothing is on record of {id_!r} in {names}: no failure, no waiting message, nothing that "
-        "was processed under this ID, no run, rule or circuit.",
+        f"{says}, as far as was looked. {' '.join(notes)}" if notes else f"{says}: {lacks}",
         Cause.ABSENT,
     )

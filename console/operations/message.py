@@ -230,7 +230,8 @@ def _found(
         if known_of(session, app, one, claim.origin or id_) is None:
             return LetterRecord(one, claim.origin, None), None
     try:
-        record = record_of(session, app, (claim.origin if claim else "") or id_, name)
+        unread = [f"{_UNREAD}: {known.unread}"] if known.unread else []
+        record = record_of(session, app, (claim.origin if claim else "") or id_, name, unread)
     except Problem as problem:
         if problem.cause is not Cause.ABSENT:
             raise
@@ -361,6 +362,9 @@ def _parking_queue(record: LetterRecord) -> str:
 # Whether it was processed, and what comes next.
 
 
+_UNREAD = "the consumer's entries could not be read"
+
+
 def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
     """Yes needs a record that says so; no needs a record that ends in another way."""
     claim = known.claim
@@ -372,7 +376,7 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
     if place.where == Where.SUPERSEDED:
         return Processed(NO, place.says)
     if known.unread:
-        return Processed("unknown", "the consumer's entries could not be read")
+        return Processed("unknown", _UNREAD)
     if claim is not None:
         tried = "is being tried now" if claim.is_claimed else "was tried, and is not done"
         return Processed(NO, f"the consumer's entry of {of} says that it {tried}")

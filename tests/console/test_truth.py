@@ -377,3 +377,37 @@ def test_a_success_after_what_a_run_noted_is_said(cloud: Cloud, dlq: Dlq, fate: 
     parked_then(cloud, ReplayOutcome[fate])
     cloud.ledger().recovered(ORIGIN, 3, time.time() - 100)
     assert message(dlq, ORIGIN)["processed"]["answer"] == "yes"
+
+
+# Nothing is said to be absent that was not looked for.
+
+
+@pytest.mark.parametrize("fate", ["SENT", "UNKNOWN", "RECOVERED"])
+def test_a_message_that_only_a_run_knows_is_shown(cloud: Cloud, dlq: Dlq, fate: str) -> None:
+    cloud.deploy("bills", "orders", settings={"consumer_library": True})
+    run = cloud.replay(ReplayRun(id="", pipeline="orders", state=RunState.RUNNING))
+    cloud.ticket(run.id, ORIGIN, "its copy", ReplayOutcome[fate])
+    assert message(dlq, ORIGIN)["places"][0]["run"] == run.id
+
+
+@pytest.mark.parametrize(
+    ("target", "note"),
+    [
+        ("console.operations.life_record.MOST_WAITING", "only the first were looked at"),
+        ("console.operations.life_record.LATEST_RUNS", "only the latest"),
+        ("deadletter.aws.replay_tickets.DynamoDBTickets.of", "Runs could not be asked: "),
+        ("console.operations.names._claims", "consumer's entries could not be read"),
+    ],
+)
+def test_what_was_not_looked_at_whole_is_not_said_to_hold_nothing(
+    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch, target: str, note: str
+) -> None:
+    cloud.deploy("orders", settings={"consumer_library": True})
+    cloud.waiting("orders", "due", 3)
+    for _ in range(2):
+        cloud.replay(ReplayRun(id="", pipeline="orders", state=RunState.DONE), why=str(_))
+    dlq("show nothing", ends=4, refuses=("no waiting message, ", "no run, "))
+    monkeypatch.setattr(target, 1 if target.endswith(("G", "S")) else refusing("Query"))
+    said = dlq("show nothing", ends=4, refuses=note).stderr
+    assert "no waiting message" not in said
+    assert "no run" not in said
