@@ -33,7 +33,7 @@ from .life_place import (
 )
 from .life_record import LetterRecord, RunTicket, known_of, record_of
 from .list import attributes_of
-from .names import Known, NameKind
+from .names import Known, NameKind, of_first_id
 from .queue import QueueDepth, depth
 from .replay_report import MEANING
 from .replay_runs import objects_of
@@ -158,6 +158,8 @@ def shown(
     Raises Problem (ABSENT) if no pipeline knows it.
     """
     record, found = _found(session, app, id_, pipelines, known, extras)
+    if known.claim is None and not known.unread and record.origin != id_:
+        known = of_first_id(session, app, known, record.origin, record.pipeline.name)
     row, notes = record.row, [*record.notes, *filter(None, [known.unread])]
     here, more = _places(session, record, found, known, notes, extras)
     now = Judged(None)
@@ -390,11 +392,11 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
     kept = f"(kept {settings.idempotency_keep / DAY:.0f} d)"
     if settings.idempotency_key is None:
         return Processed(NO, f"the consumer has no entry of its ID {kept}")
-    return Processed(
-        NO,
-        "its failure record ends with no success; the consumer's entry "
-        f"{kept} is under its business ID: name it by that",
+    ends = (
+        "its failure record ends with no success" if record.row else "no failure of it is on record"
     )
+    says = f"{ends}; the consumer's entry {kept} is under its business ID: name it by that"
+    return Processed(NO if record.row else "unknown", says)
 
 
 _NEXT = {

@@ -6,7 +6,7 @@ A cause is no name by itself: it is typed as `cause:ID`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from shlex import quote
@@ -121,6 +121,15 @@ def known(session: Session, app: App, name: str, names: Sequence[str]) -> Known:
     pipelines = {kind: tuple(dict.fromkeys(each)) for kind, each in found.items() if each}
     (_, is_business_id), claim = next(iter(kept.items()), (("", False), None))
     return Known(pipelines, claim, is_business_id, "".join(unread))
+
+
+def of_first_id(session: Session, app: App, known: Known, origin: str, pipeline: str) -> Known:
+    """What is known of a message, with what its consumer has kept under its first ID."""
+    unread: list[str] = []
+    with side_by_side() as start:
+        claims = start(partial(_claims, session, app, origin, [pipeline]))
+        kept = claims.result(lambda problem: unread.append(problem.says)) or {}
+    return replace(known, claim=next(iter(kept.values()), None), unread="".join(unread))
 
 
 def _claims(

@@ -12,10 +12,14 @@ from botocore.client import BaseClient
 
 from console.cli.exit import Exit
 from console.operations.replay_report import MEANING
+from deadletter.aws import claims
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.contract import circuit_lane
 from deadletter.failure.failure import Category
 from deadletter.failure.ledger import Recovery
+from deadletter.message.letter import Letter
+from deadletter.message.stamp import Stamp
 from deadletter.processing.idempotency import BusinessKey
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
@@ -140,9 +144,9 @@ ORDER = "A-4711"
 
 def claimed(cloud: Cloud, text: str, *, done: bool = True, origin: str = ORIGIN) -> None:
     """What the consumer keeps of a message that it has processed, or tried."""
-    claims = DynamoDBClaims(cloud.dynamodb, "messages", "orders", time.time, 86_400)
-    claim = claims.claim(BusinessKey(text, "payload", origin=origin), "owner", time.time() + 60)
-    assert claims.done(claim) if done else claims.withdraw(claim)
+    kept = DynamoDBClaims(cloud.dynamodb, "messages", "orders", time.time, 86_400)
+    claim = kept.claim(BusinessKey(text, "payload", origin=origin), "owner", time.time() + 60)
+    assert kept.done(claim) if done else kept.withdraw(claim)
 
 
 def message(dlq: Dlq, id_: str, *options: str) -> dict[str, Any]:
@@ -187,6 +191,38 @@ def test_a_business_id_leads_to_the_failures_of_its_message(cloud: Cloud, dlq: D
     assert [failure["error_type"] for failure in found["failures"]] == ["KeyError"]
 
 
+def waits(cloud: Cloud, copy: str, **stamp: Any) -> None:
+    letter = Letter(copy, "{}", system={"SentTimestamp": "1000"})
+    mark = Stamp(ORIGIN, attempt=1, first_sent=1000, **stamp)
+    cloud.admit(circuit_lane("bank"), letter, mark, due=time.time() + 600)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_each_id_of_a_message_leads_to_the_same_entry(cloud: Cloud, dlq: Dlq, done: bool) -> None:
+    cloud.deploy("bills", "orders", settings={"consumer_library": True})
+    waits(cloud, "its copy")
+    claimed(cloud, f"origin:{ORIGIN}", done=done)
+    by_origin, by_copy = (message(dlq, id_)["processed"] for id_ in (ORIGIN, "its copy"))
+    assert by_copy == by_origin
+    assert by_origin["answer"] == ("yes" if done else "no")
+
+
+def test_an_entry_of_another_id_that_can_not_be_read_is_said_to_be_unread(
+    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders", settings={"consumer_library": True})
+    waits(cloud, "its copy")
+    reads = iter([claims.kept_claims, refusing("BatchGetItem")])
+    monkeypatch.setattr(claims, "kept_claims", lambda *given: next(reads)(*given))
+    assert message(dlq, "its copy")["processed"]["answer"] == "unknown"
+
+
+def test_without_a_failure_record_none_is_said_to_end(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=SETTINGS | {"idempotency_key": "body.id"})
+    waits(cloud, "its copy")
+    dlq(f"show {ORIGIN}", says="unknown: no failure of it is on record; the consumer's entry")
+
+
 def test_what_was_skipped_for_a_later_one_is_not_processed(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=SETTINGS)
     claimed(cloud, f"key:{ORDER}", done=False)
@@ -217,8 +253,8 @@ def test_a_look_is_for_the_id_that_was_typed(cloud: Cloud, dlq: Dlq) -> None:
 
 def test_an_expired_entry_proves_nothing(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=SETTINGS)
-    claims = DynamoDBClaims(cloud.dynamodb, "messages", "orders", lambda: 1_000.0, 60)
-    assert claims.done(claims.claim(BusinessKey(f"key:{ORDER}", "p"), "owner", 1_060.0))
+    kept = DynamoDBClaims(cloud.dynamodb, "messages", "orders", lambda: 1_000.0, 60)
+    assert kept.done(kept.claim(BusinessKey(f"key:{ORDER}", "p"), "owner", 1_060.0))
 
     dlq(f"show {ORDER}", ends=4)
 
