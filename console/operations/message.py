@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, Mode, Reason, parking_for
 from deadletter.failure.failure import Failure
-from deadletter.replay.ticket import OUTSIDE
+from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 
 from .app import App, DeployedPipeline
 from .deadline import side_by_side
@@ -36,7 +36,8 @@ from .list import attributes_of
 from .names import Known, NameKind, of_first_id
 from .queue import QueueDepth, depth
 from .replay_report import MEANING
-from .replay_runs import objects_of
+from .replay_runs import RunSwitch, objects_of
+from .replay_runs import waits_for as run_waits_for
 from .session import Session
 from .words import clock, duration, moment, size, waits_for
 
@@ -196,7 +197,7 @@ def shown(
         failures=tuple(_failures(row)) if row else (),
         places=here,
         processed=_processed(record, here[0], known),
-        next=_next(session, record, here[0], decision),
+        next=_next(session, record, here[0], decision, notes),
         decision=decision,
         rules=now.tried if extras.rules else None,
         log_group=group,
@@ -402,16 +403,29 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
 _NEXT = {
     Where.PROCESSED: "nothing: it is processed",
     Where.SUPERSEDED: "nothing: a later one of its ordering key is processed",
-    Where.RUN: "its run sends it, and says what became of it",
     Where.DISCARDED: "nothing by itself",
     Where.GONE: "nothing: no queue is known to hold it",
 }
 
 
 def _next(
-    session: Session, record: LetterRecord, place: Place, decision: DecisionNow | None
+    session: Session,
+    record: LetterRecord,
+    place: Place,
+    decision: DecisionNow | None,
+    notes: list[str],
 ) -> str:
-    """What comes next: the router's answer, or what it lacks."""
+    """What comes next: the router's answer or that of its run, or what is lacking."""
+    if place.where == Where.RUN:
+        if not record.waiting and record.tickets[-1].ticket.fate is ReplayOutcome.SENT:
+            return "its outcome is awaited"
+        try:
+            switch = RunSwitch(session, record.pipeline.name, place.run or "")
+            plan = switch.plan
+            waits = run_waits_for(switch.before, plan).partition("\n")[0].rstrip(".:")
+            return f"its run, to {plan.destination}, waits for: {waits}"
+        except Problem as problem:
+            notes.append(f"What its run does next is not known: {problem.says}")
     if place.where == Where.PARKED:
         if record.pipeline.mode == Mode.OBSERVE:
             return "nothing by itself; mode observe lets SQS delete it at its queue's retention"

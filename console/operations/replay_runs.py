@@ -714,7 +714,7 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
         case RunState.RUNNING if sent:
             yield f"The outcomes of {count(sent, 'message')} that it has sent."
         case RunState.RUNNING:
-            yield "Nothing: it sends."
+            yield "Nothing: it goes on."
         case RunState.HELD:
             because = run.because or "no reason given"
             yield f"It is held: {because}. Nothing is sent. Go on, or end it:"

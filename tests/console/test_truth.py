@@ -15,7 +15,6 @@ from console.operations.replay_report import MEANING
 from deadletter.aws import claims
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.contract import circuit_lane
 from deadletter.failure.failure import Category
 from deadletter.failure.ledger import Recovery
 from deadletter.message.letter import Letter
@@ -191,10 +190,10 @@ def test_a_business_id_leads_to_the_failures_of_its_message(cloud: Cloud, dlq: D
     assert [failure["error_type"] for failure in found["failures"]] == ["KeyError"]
 
 
-def waits(cloud: Cloud, copy: str, **stamp: Any) -> None:
+def waits(cloud: Cloud, copy: str, lane: str = "circuit:bank") -> None:
     letter = Letter(copy, "{}", system={"SentTimestamp": "1000"})
-    mark = Stamp(ORIGIN, attempt=1, first_sent=1000, **stamp)
-    cloud.admit(circuit_lane("bank"), letter, mark, due=time.time() + 600)
+    mark = Stamp(ORIGIN, attempt=1, first_sent=1000)
+    cloud.admit(lane, letter, mark, due=time.time() + 600)
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -447,3 +446,43 @@ def test_what_was_not_looked_at_whole_is_not_said_to_hold_nothing(
     said = dlq("show nothing", ends=4, refuses=note).stderr
     assert "no waiting message" not in said
     assert "no run" not in said
+
+
+@pytest.mark.parametrize(
+    ("state", "destination", "next_"),
+    [
+        ("RUNNING", "main", "its run, to main, waits for: Nothing: it goes on"),
+        ("RUNNING", "discard", "its run, to discard, waits for: Nothing: it goes on"),
+        (
+            "HELD",
+            "main",
+            "its run, to main, waits for: It is held: no reason given. Nothing is sent",
+        ),
+        (
+            "BROKEN",
+            "main",
+            "its run, to main, waits for: A person: the sum of its outcomes is not all of it",
+        ),
+    ],
+)
+def test_what_comes_next_in_a_run_is_what_the_run_waits_for(
+    cloud: Cloud, dlq: Dlq, state: str, destination: str, next_: str
+) -> None:
+    cloud.deploy("orders", settings={"consumer_library": True})
+    made = ReplayRun(id="", pipeline="orders", state=RunState(state))
+    run = cloud.replay(made, destination=destination)
+    waits(cloud, "its copy", lane=f"run:{run.id}")
+    assert message(dlq, ORIGIN)["next"].startswith(next_)
+
+
+def test_what_a_run_has_sent_is_not_sent_next(cloud: Cloud, dlq: Dlq) -> None:
+    parked_then(cloud, ReplayOutcome.SENT, state=RunState.RUNNING)
+    assert message(dlq, ORIGIN)["next"] == "its outcome is awaited"
+
+
+def test_a_run_whose_plan_is_forgotten_is_not_said_to_send(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings={"consumer_library": True})
+    waits(cloud, "its copy", lane="run:0123456789abcdef")
+    found = message(dlq, ORIGIN)
+    assert found["next"] == "not known: nothing to decide by is on record"
+    assert "There is no run '0123456789abcdef'" in " ".join(found["notes"])

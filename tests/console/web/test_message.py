@@ -100,7 +100,7 @@ ENDS: list[tuple[Callable[[Cloud], None], str, str, str, set[str]]] = [
     (discarded, "DISCARDED", "Discarded by user/ann", "nothing by itself", {"RESTORE"}),
     (discarded_without_a_copy, "DISCARDED", "No copy of it is kept.", "nothing by itself", set()),
     (of_a_run(ReplayOutcome.SENT), "RUN", "its outcome is awaited. Run 0123",
-     "its run sends it", set()),
+     "its outcome is awaited", set()),
     (of_a_run(ReplayOutcome.RECOVERED), "PROCESSED", "processed by the consumer. Run 0123",
      "nothing: it is processed", set()),
     (of_a_run(ReplayOutcome.DUPLICATE), "PROCESSED", "processed before. Run 0123",
