@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -317,11 +317,12 @@ class _OfPipeline:
                 walk.queue(searching, url, seen, fifo=self._pipeline.fifo)
         if self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
             self._compare(IN_A_QUEUE, self._failing())
-            self._of_ids()
         if self._runs() or (walk.chosen.ids and not self._places):
             self._snapshots()
         if self._wants(PlaceKind.DISCARDED) and self._places:
             self._compare("discarded", self._discarded())
+        if self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
+            self._of_ids()
         self._name_unsearched()
 
     def _compare(
@@ -500,12 +501,13 @@ class _OfPipeline:
         for id_, row in ledger.rows(missing).items() if missing else ():
             last = row.failures[-1].at if row.failures else 0.0
             if row.recovered_at is not None and row.recovered_at >= last:
-                says = f"{'processed' if row.was_processed else row.recovered_as}, by its record"
+                how = "processed" if row.was_processed else row.recovered_as
+                says = f"is {how}, by its record"
             elif row.parked_at is not None and row.parked_at >= last:
-                says = f"parked as {row.parked_as}, by its record"
+                says = f"was parked as {row.parked_as}, by its record"
             else:
-                says = "no longer failing: it was processed, or discarded"
-            walk.notes.append(f"{id_} is {says}. Its story:\ndlq show {id_}")
+                says = "is not in what was searched"
+            walk.notes.append(f"{id_} {says}. Its story:\ndlq show {id_}")
 
     # Runs, and what was discarded.
 
@@ -517,7 +519,8 @@ class _OfPipeline:
         from .replay_runs import RunSwitch
 
         walk = self._walk
-        for run in self._runs() or self._latest_runs():
+        for run, messages in (dict.fromkeys(self._runs()) or self._latest_runs()).items():
+            why = ""
             try:
                 switch = RunSwitch(self._session, self._name, run)
                 place = f"run:{switch.id}"
@@ -527,13 +530,15 @@ class _OfPipeline:
                 if problem.cause is Cause.ABSENT:
                     # Another pipeline's, or what it took is not on record any more.
                     walk.absent += [problem] if self._runs() else []
+                    why = "what it took is not on record any more" if messages else ""
                 elif problem.cause is not Cause.FAILED:
                     raise
                 elif self._matcher.outcomes is not None:
                     why = "it has not taken all of its messages yet"
-                    walk.unsearched.append(UnsearchedPlace(self._name, f"run:{run}", None, why))
+            if why:
+                walk.unsearched.append(UnsearchedPlace(self._name, f"run:{run}", messages, why))
 
-    def _latest_runs(self) -> Sequence[str]:
+    def _latest_runs(self) -> Mapping[str, int | None]:
         from .replay_runs import runs_of
 
         every = runs_of(self._session, self._app, self._pipeline).all()
@@ -544,7 +549,7 @@ class _OfPipeline:
             )
             for run in runs[_LATEST_RUNS:]
         ]
-        return [run.id for run in runs[:_LATEST_RUNS]]
+        return {run.id: run.messages for run in runs[:_LATEST_RUNS]}
 
     def _of_run(self, place: str, listed: Any) -> FoundMessage:
         from deadletter.message.stamp import Stamp

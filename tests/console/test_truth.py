@@ -486,3 +486,26 @@ def test_a_run_whose_plan_is_forgotten_is_not_said_to_send(cloud: Cloud, dlq: Dl
     found = message(dlq, ORIGIN)
     assert found["next"] == "not known: nothing to decide by is on record"
     assert "There is no run '0123456789abcdef'" in " ".join(found["notes"])
+
+
+def listed(dlq: Dlq, *arguments: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(dlq("list", *arguments, "--json").stdout)
+    return answer
+
+
+def test_list_says_of_an_id_only_what_its_record_proves(cloud: Cloud, dlq: Dlq) -> None:
+    parked_then(cloud, ReplayOutcome.UNKNOWN)
+    cloud.failed("orders", "held")
+    cloud.admit("circuit:bank", Letter("copy", "{}"), Stamp("held"), due=time.time() + 600)
+    says = f"{ORIGIN} was parked as POISON, by its record. Its story:\ndlq show {ORIGIN}"
+    assert listed(dlq, ORIGIN)["notes"][0] == says
+    says = "held is not in what was searched. Its story:\ndlq show held"
+    assert listed(dlq, "held", "--in", "dlq")["notes"][0] == says
+
+
+def test_list_names_a_run_of_which_it_is_not_known_what_it_took(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings={"consumer_library": True})
+    run = cloud.replay(ReplayRun(id="", pipeline="orders", state=RunState.DONE, messages=3))
+    answer = listed(dlq, ORIGIN)
+    unsearched = [(each["place"], each["messages"]) for each in answer["not_searched"]]
+    assert (unsearched, answer["is_sure"]) == ([(f"run:{run.id}", 3)], False)
