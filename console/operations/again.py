@@ -173,6 +173,9 @@ def _idempotency_says(
         )
 
 
+_MOST_NAMED = 10
+"""IDs of messages that the record of a change names; `dlq show` finds the change by them."""
+
 # Entries that one question to the index answers.
 _PAGE = 500
 
@@ -241,7 +244,10 @@ class DueNow:
         if not self._chosen:
             return 0
         name = self._found.pipeline.name
-        change = IntendedChange("retry", name, f"messages that wait: {self._where}", reason)
+        ids = sorted(self._found.selection.ids)
+        named = f": {' '.join(ids)}" if 0 < len(ids) <= _MOST_NAMED else ""
+        target = f"messages that wait: {self._where}{named}"
+        change = IntendedChange("retry", name, target, reason)
         due = 0
         with recorded(self._session, self._found.app, change) as record:
             for start in range(0, len(self._chosen), _PAGE):

@@ -176,7 +176,7 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
         return
     last = row.failures[-1].at if row.failures else 0.0
     if row.recovered_at is not None and row.recovered_at >= last:
-        how = _SKIPPED.get(row.recovered_as, "processed")
+        how = _RECOVERED.get(row.recovered_as, "processed")
         says, since = f"Its failure record says that it was {how}.", moment(row.recovered_at)
         is_past = row.recovered_as == "superseded"
         yield _place(Where.SUPERSEDED if is_past else Where.PROCESSED, says, since=since)
@@ -260,11 +260,13 @@ def _waiting(waiting: WaitingLetter) -> Place:
     return _place(Where.WAITING, says, **{**known, "due": moment(waiting.due)})
 
 
-_SKIPPED = {
+_RECOVERED = {
+    "found processed": "found processed, by a process that ended before it said how",
+    "skipped": "skipped, because its handler found nothing to do",
     "duplicate": "skipped, because it was processed before",
     "superseded": "skipped, because a later one of its ordering key was processed",
 }
-"""How a message was skipped, by what its failure record says."""
+"""How a message was processed, by what its failure record says, if it was not as usual."""
 
 _BY_RUN = {
     ReplayOutcome.RECOVERED: Where.PROCESSED,

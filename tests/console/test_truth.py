@@ -22,7 +22,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.processing.idempotency import BusinessKey
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
-from tests.console.conftest import Cloud, Dlq, FakeLambda, refusing
+from tests.console.conftest import Cloud, Dlq, FakeLambda, refusing, routed
 from tests.console.lives import (
     LABELLED,
     LIVES,
@@ -509,3 +509,28 @@ def test_list_names_a_run_of_which_it_is_not_known_what_it_took(cloud: Cloud, dl
     answer = listed(dlq, ORIGIN)
     unsearched = [(each["place"], each["messages"]) for each in answer["not_searched"]]
     assert (unsearched, answer["is_sure"]) == ([(f"run:{run.id}", 3)], False)
+
+
+def test_a_retry_of_a_waiting_message_is_a_line_of_it(
+    cloud: Cloud, dlq: Dlq, functions: FakeLambda
+) -> None:
+    routed(cloud, functions, SETTINGS, dedicated=["vip"])
+    waits(cloud, "its copy")
+    dlq("retry 'its copy' --yes --reason 'bank is back'", ends=0)
+    assert any("bank is back" in act["says"] for act in message(dlq, ORIGIN)["acts"])
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("SKIPPED", "its handler found nothing to do"),
+        ("FOUND", "by a process that ended before it said how"),
+    ],
+)
+def test_a_success_is_said_as_its_record_has_it(
+    cloud: Cloud, dlq: Dlq, how: str, says: str
+) -> None:
+    cloud.deploy("orders", settings={"consumer_library": True})
+    cloud.failed("orders", ORIGIN)
+    cloud.ledger().recovered(ORIGIN, 1, time.time(), Recovery[how])
+    dlq(f"show {ORIGIN}", says=("processed yes: ", says))
