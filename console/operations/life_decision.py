@@ -355,7 +355,7 @@ def _stamp(session: Session, record: LetterRecord, row: LedgerRow) -> Stamp:
         base=sum(not row.used_attempt(life) for life in range(row.attempt)),
     )
     noted = record.tickets[-1] if record.tickets else None
-    if noted is None or noted.ticket.attempt < row.attempt or row.released_at > noted.ticket.at:
+    if noted is None or noted.ticket.attempt < row.attempt:
         return stamp
     stamp = replace(stamp, attempt=noted.ticket.attempt)
     if noted.ticket.fate in OUTSIDE:

@@ -182,7 +182,7 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
         yield _place(Where.SUPERSEDED if is_past else Where.PROCESSED, says, since=since)
     elif _is_parked(row, last):
         yield _parked(row, parking_queue)
-    elif row.has_left_index and row.released_at <= last:
+    elif row.has_left_index:
         yield _place(
             Where.GONE,
             "It no longer fails: it was processed at a later receive of its first attempt, or "
@@ -308,7 +308,7 @@ def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
 
 def _is_of_after(row: LedgerRow, at: float) -> bool:
     """Whether the row knows something of the letter that happened after that time."""
-    times = [row.released_at, row.recovered_at, row.parked_at, *(each.at for each in row.failures)]
+    times = [row.recovered_at, row.parked_at, *(each.at for each in row.failures)]
     return any(time is not None and time > at for time in times)
 
 
@@ -340,7 +340,7 @@ def _is_later(row: LedgerRow, noted: RunTicket, where: Where) -> bool:
     ticket = noted.ticket
     # What left a run unsent has the life that it came with.
     ended = ticket.fate not in OUTSIDE and row.outcome_in(ticket.attempt)
-    if ended or max(row.released_at, row.recovered_at or 0, row.parked_at or 0) > ticket.at:
+    if ended or max(row.recovered_at or 0, row.parked_at or 0) > ticket.at:
         return True
     last = row.failures[-1] if row.failures else None
     failed = last is not None and last.at > ticket.at
@@ -349,7 +349,7 @@ def _is_later(row: LedgerRow, noted: RunTicket, where: Where) -> bool:
 
 
 def _is_parked(row: LedgerRow, last: float) -> bool:
-    by_redriver = row.parked_at is not None and row.parked_at >= max(last, row.released_at)
+    by_redriver = row.parked_at is not None and row.parked_at >= last
     by_consumer = bool(row.ended_as) and (row.ended_attempt or 0) >= row.attempt
     return by_redriver or by_consumer
 

@@ -107,8 +107,7 @@ class ShownMessage:
     trace: Annotated[str, "root of its X-Ray trace, the same in all attempts; empty without one"]
     first_sent: Annotated[datetime | None, "when its producer sent it; null if it is not known"]
     first_failed: Annotated[datetime | None, "when it failed first; null if it is not known"]
-    attempts: Annotated[int, "retries since a person last sent it"]
-    released_at: Annotated[datetime | None, "when a person last sent it; null if never"]
+    attempts: Annotated[int, "retries so far"]
     fields: Annotated[Mapping[str, str], "values of the pipeline's `context`, as they are kept"]
     endpoint: Annotated[str, "key of its own circuit, such as its endpoint; empty if none"]
     size: Annotated[int | None, "bytes of the body; null if it is not known"]
@@ -189,7 +188,6 @@ def shown(
         first_sent=moment(stamp.first_sent / 1000) if stamp and stamp.first_sent else None,
         first_failed=moment(first_at),
         attempts=max(stamp.attempt if stamp else 0, row.attempt if row else 0),
-        released_at=moment(row.released_at) if row and row.released_at else None,
         fields=about.context if about else {},
         endpoint=about.endpoint if about else "",
         size=found.letter.size if found else about.size if about else None,
@@ -502,8 +500,6 @@ def _own_acts(record: LetterRecord, found: FoundLetter | None) -> Iterator[Messa
         yield MessageAct(
             moment(row.parked_at), f"parked: {row.parked_as or 'reason not on record'}{rule}"
         )
-    if row.released_at:
-        yield MessageAct(moment(row.released_at), "sent back by a person: its attempts count anew")
     if row.recovered_at is not None:
         yield MessageAct(moment(row.recovered_at), f"the consumer says: {row.recovered_as}")
 
