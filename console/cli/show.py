@@ -138,7 +138,7 @@ def _message(found: ShownMessage, now: datetime) -> Iterator[Block]:
     if found.message_id != found.id:
         yield line(f"message {found.message_id or 'ID not on record'}")
     if found.acts:
-        yield TextTable((), [(_at(act.at, now), act.says) for act in found.acts])
+        yield TextTable(("UTC", ""), [(_at(act.at, now), act.says) for act in found.acts])
     else:
         yield line("Nothing that happened to it is on record.")
     yield Line()
@@ -198,7 +198,7 @@ def _receive(receive: ReceiveLog) -> Iterator[Block]:
     request = f", request {receive.request_id}" if receive.request_id else ""
     yield line(
         Styled(f"Attempt {receive.attempt}, receive {receive.receive}", "strong"),
-        f"{request}: {count(len(receive.lines), 'line')}",
+        f"{request}: {count(len(receive.lines), 'line')}, times in UTC",
     )
     if receive.note:
         yield line(Styled(receive.note, "faint" if receive.state == FOUND else "alarm"), indent=2)

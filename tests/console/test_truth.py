@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -509,6 +510,11 @@ def test_list_names_a_run_of_which_it_is_not_known_what_it_took(cloud: Cloud, dl
     answer = listed(dlq, ORIGIN)
     unsearched = [(each["place"], each["messages"]) for each in answer["not_searched"]]
     assert (unsearched, answer["is_sure"]) == ([(f"run:{run.id}", 3)], False)
+
+
+def test_the_times_of_a_time_line_say_their_zone(cloud: Cloud, dlq: Dlq) -> None:
+    parked_then(cloud, ReplayOutcome.SENT)
+    assert re.search(r"\nUTC +\n", dlq(f"show {ORIGIN}").stdout)
 
 
 def test_a_retry_of_a_waiting_message_is_a_line_of_it(
