@@ -244,9 +244,8 @@ class DueNow:
         if not self._chosen:
             return 0
         name = self._found.pipeline.name
-        ids = sorted(self._found.selection.ids)
-        named = f": {' '.join(ids)}" if 0 < len(ids) <= _MOST_NAMED else ""
-        target = f"messages that wait: {self._where}{named}"
+        ids = sorted(self._found.selection.ids)[:_MOST_NAMED]
+        target = f"messages that wait: {self._where}{': ' if ids else ''}{' '.join(ids)}"
         change = IntendedChange("retry", name, target, reason)
         due = 0
         with recorded(self._session, self._found.app, change) as record:

@@ -289,11 +289,10 @@ def tickets_of(session: Session, app: App, pipeline: str, run: str) -> DynamoDBT
 def _unknown(id_: str, searched: Sequence[DeployedPipeline], notes: Sequence[str]) -> Problem:
     names = ", ".join(each.name for each in searched) or "no pipeline"
     lacks = (
-        "no failure, no waiting message, nothing that was processed under this ID, no run, rule or "
-        "circuit."
+        "no failure, no waiting message, nothing processed under this ID, no run, rule or circuit"
     )
     says = f"Nothing is on record of {id_!r} in {names}"
     return Problem(
-        f"{says}, as far as was looked. {' '.join(notes)}" if notes else f"{says}: {lacks}",
+        f"{says}, as far as was looked. {' '.join(notes)}" if notes else f"{says}: {lacks}.",
         Cause.ABSENT,
     )

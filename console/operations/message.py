@@ -391,9 +391,7 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
     kept = f"(kept {settings.idempotency_keep / DAY:.0f} d)"
     if settings.idempotency_key is None:
         return Processed(NO, f"the consumer has no entry of its ID {kept}")
-    ends = (
-        "its failure record ends with no success" if record.row else "no failure of it is on record"
-    )
+    ends = "its failure record ends with no success" if record.row else "no failure is on record"
     says = f"{ends}; the consumer's entry {kept} is under its business ID: name it by that"
     return Processed(NO if record.row else "unknown", says)
 

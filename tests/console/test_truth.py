@@ -220,7 +220,7 @@ def test_an_entry_of_another_id_that_can_not_be_read_is_said_to_be_unread(
 def test_without_a_failure_record_none_is_said_to_end(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=SETTINGS | {"idempotency_key": "body.id"})
     waits(cloud, "its copy")
-    dlq(f"show {ORIGIN}", says="unknown: no failure of it is on record; the consumer's entry")
+    dlq(f"show {ORIGIN}", says="unknown: no failure is on record; the consumer's entry")
 
 
 def test_what_was_skipped_for_a_later_one_is_not_processed(cloud: Cloud, dlq: Dlq) -> None:
@@ -391,7 +391,7 @@ def parked_then(cloud: Cloud, fate: ReplayOutcome, **run: Any) -> None:
 def test_a_run_whose_send_has_no_outcome_overrules_an_old_parking(
     cloud: Cloud, dlq: Dlq, fate: str, where: str
 ) -> None:
-    parked_then(cloud, ReplayOutcome[fate])
+    parked_then(cloud, ReplayOutcome[fate], state=RunState.RUNNING)
     found = message(dlq, ORIGIN)
     assert (found["places"][0]["where"], found["processed"]["answer"]) == (where, "unknown")
     assert MEANING[fate] in found["places"][0]["says"]
