@@ -375,6 +375,8 @@ def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
     if place.where == Where.PROCESSED:
         return Processed(YES, place.says)
     if place.where == Where.SUPERSEDED:
+        if claim is not None and claim.is_abandoned:
+            return Processed("unknown", f"{place.says} A receive before that told of no end")
         return Processed(NO, place.says)
     if known.unread:
         return Processed("unknown", _UNREAD)

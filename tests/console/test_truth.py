@@ -223,15 +223,22 @@ def test_without_a_failure_record_none_is_said_to_end(cloud: Cloud, dlq: Dlq) ->
     dlq(f"show {ORIGIN}", says="unknown: no failure is on record; the consumer's entry")
 
 
-def test_what_was_skipped_for_a_later_one_is_not_processed(cloud: Cloud, dlq: Dlq) -> None:
+@pytest.mark.parametrize(("tells", "answer"), [(True, "no"), (False, "unknown")])
+def test_what_was_skipped_for_a_later_one_is_not_processed(
+    cloud: Cloud, dlq: Dlq, tells: bool, answer: str
+) -> None:
     cloud.deploy("orders", settings=SETTINGS)
-    claimed(cloud, f"key:{ORDER}", done=False)
+    if tells:
+        claimed(cloud, f"key:{ORDER}", done=False)
+    else:
+        before = DynamoDBClaims(cloud.dynamodb, "messages", "orders", lambda: 1_000.0, 2**32)
+        before.claim(BusinessKey(f"key:{ORDER}", "payload", origin=ORIGIN), "owner", 1_060.0)
     cloud.failed("orders", ORIGIN)
     cloud.ledger().recovered(ORIGIN, 1, time.time(), Recovery.SUPERSEDED)
 
     found = message(dlq, ORDER)
 
-    assert (found["places"][0]["where"], found["processed"]["answer"]) == ("SUPERSEDED", "no")
+    assert (found["places"][0]["where"], found["processed"]["answer"]) == ("SUPERSEDED", answer)
     assert "a later one of its ordering key was processed" in found["processed"]["says"]
 
 
