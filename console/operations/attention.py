@@ -15,6 +15,7 @@ from deadletter.contract import (
     MAIN_DLQ,
     PARKED_LANE,
     Mode,
+    config_key,
     is_of_delays,
     parking_source,
 )
@@ -27,7 +28,7 @@ from deadletter.signals.pages import PIPELINE_PAGES, Alarm
 from deadletter.signals.troubles import TROUBLES, Fact, Seen, TroubleKind, known_names, shown
 
 from . import observed
-from .circuits import NOT_ON_RECORD, CircuitRow
+from .circuits import NOT_ON_RECORD, UNREADABLE, CircuitRow
 from .figures import WINDOW, QueueFigures
 from .pipeline_status import AlarmState, Outlook, PipelineStatus
 from .queue import QueueDepth
@@ -87,9 +88,7 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
     if (many := pipeline.collisions) is not None:
         kind, paths = TroubleKind.MANY_COLLIDE, ", ".join(many.paths)
         yield seen(kind, collided=many.collided, messages=many.messages, paths=paths)
-    for circuit in pipeline.misconfigured:
-        why = circuit.because or NOT_ON_RECORD
-        yield seen(TroubleKind.CONFIGURATION, key=circuit.key, why=why)
+    yield from map(_misconfigured, pipeline.misconfigured)
     if (own := own_circuit(pipeline, now)) is not None and own.kind is not TroubleKind.CIRCUIT_HELD:
         yield own
     yield from (_held(circuit, now) for circuit in pipeline.held)
@@ -163,6 +162,14 @@ def own_circuit(pipeline: PipelineStatus, now: datetime) -> Seen | None:
     at = circuit.open_until
     due = "" if at is None else "now" if at <= now else f"at {clock(at, now)}"
     return seen(TroubleKind.CIRCUIT_WAITS, key=key, due=due)
+
+
+def _misconfigured(circuit: CircuitRow) -> Seen:
+    """What a circuit for configuration waits for."""
+    if circuit.state == UNREADABLE:
+        return seen(TroubleKind.CIRCUIT_MALFORMED, key=circuit.key)
+    why = circuit.because or NOT_ON_RECORD
+    return seen(TroubleKind.CONFIGURATION, key=circuit.key, why=why)
 
 
 def _held(circuit: CircuitRow, now: datetime) -> Seen:
@@ -307,11 +314,15 @@ def _to_send(pipeline: PipelineStatus) -> int | None:
 
 def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None:
     """Why no message of the DLQ goes back now; None if they do."""
-    stops = own_circuit(pipeline, now)
+    stops, key = own_circuit(pipeline, now), config_key(pipeline.name)
+    rows = (*pipeline.held, *pipeline.misconfigured)
+    config = next((row for row in rows if row.key == key and row.state != State.CLOSED), None)
     if pipeline.mode == Mode.OBSERVE:
         stops = Seen(TroubleKind.OBSERVES)
     elif pipeline.is_stalled:
         stops = Seen(TroubleKind.NOTHING_MOVES)
+    elif stops is None and config is not None:
+        stops = _held(config, now) if config.forced else _misconfigured(config)
     return None if stops is None else stops.says()
 
 

@@ -149,11 +149,11 @@ class _Ways:
         for id_ in self._pipeline.parking:
             keys = ", ".join(self._parked_in(id_)) or "nothing"
             parking = parking_source(id_)
-            yield self._edge(RETRY, parking, f"parks {keys} in", observes)
+            yield self._edge(RETRY, parking, f"parks {keys} in", stops)
             if self._settings.consumer_library:
                 yield self._edge(CONSUMER, parking, "parks permanent failures in", observes)
         for id_ in self._pipeline.dedicated:
-            yield self._edge(RETRY, id_, "sets messages of a rule apart in", observes)
+            yield self._edge(RETRY, id_, "sets messages of a rule apart in", stops)
         for lane in self._pipeline.waiting:
             place = f"waiting:{lane.waiting_for}"
             yield self._edge(RETRY, place, "lets messages wait in", observes)

@@ -21,6 +21,7 @@ from deadletter.contract import (
     is_config_key,
     parking_source,
     pipeline_prefix,
+    with_config_keys,
 )
 from deadletter.routing.decision import DUE
 from deadletter.settings.pipeline import Pipeline
@@ -349,16 +350,14 @@ def _circuits(
 
     name = pipeline.name
     circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name, note_bad_row)
-    own = circuits.find(name)
-    others = [circuit for circuit in circuits.troubled() if circuit.key != name]
-    rows = [
-        circuit_row(name, circuit, session.now)
-        for circuit in (own, *sorted(others, key=lambda circuit: circuit.key))
-    ]
+    # The index lags, and lacks rows that a person typed: what stops runs is read as they read it.
+    own = circuits.read(with_config_keys([name]))
+    known = {circuit.key: circuit for circuit in circuits.troubled()} | own
+    rows = [circuit_row(name, known[key], session.now) for key in own | dict(sorted(known.items()))]
     free = [row for row in rows if row.forced is None and row.state != State.CLOSED]
     causes = read_causes(session, app, pipeline)
     return {
-        "circuit": _own_circuit(rows[0], opens_at(own)),
+        "circuit": _own_circuit(rows[0], opens_at(own[name])),
         "held": [row for row in rows if row.forced is not None],
         "misconfigured": [row for row in free if is_config_key(row.key)],
         "causes": [row for row in causes if row.state == HELD],

@@ -80,12 +80,36 @@ def test_an_open_circuit_closes_the_ways_back_and_says_so(cloud: Cloud, dlq: Dlq
     nodes, edges = drawn(dlq)
     assert nodes["orders/circuit:orders"]["state"] == "OPEN"
     assert nodes["orders/waiting:circuit:orders"]["messages"] == 5
-    for way in (("orders/retry", "orders/main"), ("orders/dlq", "orders/retry")):
+    ends = ("orders/main", "orders/parking:default")
+    for way in (("orders/dlq", "orders/retry"), *(("orders/retry", end) for end in ends)):
         assert "until circuit orders closes" in between(edges, *way)["because"]
     assert between(edges, "orders/circuit:orders", "orders/consumer")["is_open"]
     assert between(edges, "orders/circuit:orders", "orders/waiting:circuit:orders")["is_open"]
     waits = between(edges, "orders/waiting:circuit:orders", "orders/retry")
     assert not waits["is_open"]
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("OPEN", "circuit orders#config waits until its configuration is repaired"),
+        ("ajar", "the record of circuit orders#config is malformed"),
+        ("held", "circuit orders#config is held OPEN by "),
+    ],
+)
+def test_the_circuit_for_configuration_closes_the_ways_back_as_it_stops_the_runs(
+    cloud: Cloud, dlq: Dlq, state: str, says: str
+) -> None:
+    cloud.deploy("orders")
+    cloud.letter("{}")
+    key = {"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders#config"}}
+    cloud.put("circuits", {**key, "state": {"S": state.replace("held", "CLOSED")}})
+    if state == "held":
+        dlq("circuit open orders#config --reason x --expires never --yes", ends=Exit.DONE)
+    because = between(drawn(dlq)[1], "orders/retry", "orders/main")["because"]
+    outlook = json.loads(dlq("status --json").stdout)["pipelines"][0]["outlook"]
+    assert says in because
+    assert (outlook["next"], outlook["dlq_empty_because"]) == ([because], f"unknown: {because}")
 
 
 def test_observe_moves_nothing(cloud: Cloud, dlq: Dlq) -> None:
