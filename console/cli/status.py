@@ -139,9 +139,9 @@ def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:
         "TREND": lambda each: _direction(each.direction or ""),
         ">OLDEST": _oldest,
         ">WAITING": _waiting_cell,
-        ">PARKED": lambda each: _depth_cell(each.parking.values(), _saved(each, _parking(each))),
+        ">PARKED": lambda each: _depth_cell(each.parking.values(), *_saved(each, _parking(each))),
         ">DEDICATED": lambda each: _depth_cell(
-            each.dedicated.values(), _saved(each, each.dedicated)
+            each.dedicated.values(), *_saved(each, each.dedicated)
         ),
         "LAST BUSY": lambda each: _last_run_at(each.last_run, now),
     }
@@ -177,7 +177,9 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     )
     yield Line()
     if not pipeline.waiting:
-        yield line("Nothing waits.")
+        yield line(
+            "What waits could not be read." if pipeline.waiting is None else "Nothing waits."
+        )
         return
     yield TextTable(
         ("WAITS FOR", ">MESSAGES", ">OLDEST", "FIRST DUE"),
@@ -199,13 +201,11 @@ def _queue_row(pipeline: PipelineStatus, id_: str, held: QueueDepth | None) -> S
     """A queue: its depths, what was saved from it, the oldest, and the time to expiry."""
     name, source = source_name(id_).removeprefix("the "), pipeline.source(id_)
     depths = (None,) * 3 if held is None else (held.visible, held.in_flight, held.delayed)
-    saved, age, left = "", None, None
-    if source is not None:
-        saved = "" if source.saved == 0 else _number(source.saved, source.saved_is_at_least)
-        age, left = source.oldest_seconds, source.seconds_to_expiry
-    if id_ == MAIN:
-        age = pipeline.main_oldest_seconds
-    return (name, *map(_number, depths), saved, _span(age), _span(left))
+    if source is None:
+        return (name, *map(_number, depths), "?", "?", "?")
+    saved = "" if source.saved == 0 else _number(source.saved, source.saved_is_at_least)
+    age = pipeline.main_oldest_seconds if id_ == MAIN else source.oldest_seconds
+    return (name, *map(_number, depths), saved, _span(age), _span(source.seconds_to_expiry))
 
 
 def _number(number: int | None, is_at_least: bool = False) -> str:
@@ -245,10 +245,12 @@ def _outlook(outlook: Outlook, now: datetime) -> Iterator[Block]:
     limit = "unknown" if outlook.rate_limit is None else f"{outlook.rate_limit:.3g} a second"
     if outlook.rate_because is not None:
         limit += f", {outlook.rate_because}"
-    went = "none" if outlook.rate_measured is None else f"{outlook.rate_measured:.2g} a second"
+    went = f"{outlook.rate_measured:.2g} a second" if outlook.rate_measured else "none"
     measured = f"{went} went back in {_span(outlook.measured_seconds)}"
     if outlook.measured_seconds is None:
         measured = "no run is known in 15 min"
+    if outlook.rate_measured is None:
+        measured = "how many went back could not be read"
     yield line(f"Rate: at most {limit}; {measured}")
     empty_at, because = outlook.dlq_empty_at, outlook.dlq_empty_because
     is_measured = outlook.fewer_a_second is not None
@@ -283,17 +285,21 @@ def _parking(pipeline: PipelineStatus) -> list[str]:
     return [parking_source(id_) for id_ in pipeline.parking]
 
 
-def _saved(pipeline: PipelineStatus, sources: Iterable[str]) -> tuple[int, bool]:
-    """The saved messages of these sources, as far as they are known, and whether there are more."""
-    known = [each for source in sources if (each := pipeline.source(source)) is not None]
-    return sum(each.saved or 0 for each in known), any(each.saved_is_at_least for each in known)
+def _saved(pipeline: PipelineStatus, sources: Iterable[str]) -> tuple[int | None, bool]:
+    """Saved messages of these sources, None if one was not read, and whether there are more."""
+    known = [pipeline.source(source) for source in sources]
+    numbers = [each.saved for each in known if each is not None and each.saved is not None]
+    is_cut = any(each is not None and each.saved_is_at_least for each in known)
+    return sum(numbers) if len(numbers) == len(known) else None, is_cut
 
 
-def _depth_cell(depths: Iterable[QueueDepth | None], saved: tuple[int, bool] = (0, False)) -> Part:
+def _depth_cell(
+    depths: Iterable[QueueDepth | None], saved: int | None = 0, is_cut: bool = False
+) -> Part:
     """Depths in sum; saved messages count as visible ones."""
-    sums, more = [saved[0], 0, 0], "≥ " if saved[1] else ""
+    sums, more = [saved or 0, 0, 0], "≥ " if is_cut else ""
     for queue in depths:
-        if queue is None:
+        if queue is None or saved is None:
             return "?"
         sums = [sums[0] + queue.visible, sums[1] + queue.in_flight, sums[2] + queue.delayed]
     text = more + "/".join(f"{number:,}" for number in sums)
@@ -323,11 +329,12 @@ def _oldest_by(pipeline: PipelineStatus) -> str:
 
 
 def _waiting_cell(pipeline: PipelineStatus) -> Part:
-    if any(lane.messages is None for lane in pipeline.waiting):
-        return "?"
+    lanes = pipeline.waiting
     saved, _ = _saved(pipeline, [*_parking(pipeline), *pipeline.dedicated])
-    total = sum(lane.messages or 0 for lane in pipeline.waiting) - saved
-    is_cut = any(lane.is_at_least for lane in pipeline.waiting)
+    if lanes is None or saved is None or any(lane.messages is None for lane in lanes):
+        return "?"
+    total = sum(lane.messages or 0 for lane in lanes) - saved
+    is_cut = any(lane.is_at_least for lane in lanes)
     more = "+" if pipeline.places_not_counted or is_cut else ""
     return f"{total:,}{more}" if total else Styled(f"0{more}", "faint")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,7 +65,7 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
         yield Seen(TroubleKind.WATCH_NEVER_RAN)
     elif pipeline.sources and ran_at is not None and now - ran_at > _WATCH_OVERDUE:
         yield seen(TroubleKind.WATCH_SILENT, ago=duration((now - ran_at).total_seconds()))
-    for source in pipeline.sources:
+    for source in pipeline.sources or ():
         yield from _source(pipeline, source, now)
     if failed := counter(pipeline.last_run, "failed"):
         yield seen(TroubleKind.UNMOVED, messages=failed)
@@ -73,7 +73,7 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
         names = {"ours": stamp.NAME, "kept": stamp.KEPT_NAME}
         yield seen(TroubleKind.RENAMED, messages=renamed, **names)
     yield from (bad.seen for bad in pipeline.bad_rows)
-    for run in pipeline.runs:
+    for run in pipeline.runs or ():
         kind = TroubleKind.RUN_STOPPED if run.lost else _OF_A_RUN.get(RunState(run.state))
         if kind is not None:
             yield seen(kind, run=run.run, why=run.because or "")
@@ -81,17 +81,17 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
         keys = ", ".join(f"{_cut(row['pk'])} / {_cut(row['sk'])}" for row in rows[:_MOST_NAMED])
         more = max(0, len(rows) - _MOST_NAMED)
         yield seen(TroubleKind.FOREIGN_ROWS, rows=len(rows), keys=keys, more=more)
-    for cause in pipeline.causes:
+    for cause in pipeline.causes or ():
         began = clock(cause.since, now) if cause.since else ""
         about = {"cause": cause.cause, "error": cause.error_type}
         yield seen(TroubleKind.CAUSE_DOMINATES, **about, began=began)
     if (many := pipeline.collisions) is not None:
         kind, paths = TroubleKind.MANY_COLLIDE, ", ".join(many.paths)
         yield seen(kind, collided=many.collided, messages=many.messages, paths=paths)
-    yield from map(_misconfigured, pipeline.misconfigured)
+    yield from map(_misconfigured, pipeline.misconfigured or ())
     if (own := own_circuit(pipeline, now)) is not None and own.kind is not TroubleKind.CIRCUIT_HELD:
         yield own
-    yield from (_held(circuit, now) for circuit in pipeline.held)
+    yield from (_held(circuit, now) for circuit in pipeline.held or ())
     if (parked := parked_messages(pipeline)) is not None:
         yield parked
     if pipeline.observed is not None:
@@ -152,7 +152,7 @@ def own_circuit(pipeline: PipelineStatus, now: datetime) -> Seen | None:
     circuit, key = pipeline.circuit, pipeline.name
     if circuit is None or circuit.state == State.CLOSED:
         return None
-    held = next((row for row in pipeline.held if row.key == key), None)
+    held = next((row for row in pipeline.held or () if row.key == key), None)
     if held is not None:
         return _held(held, now)
     if circuit.state == State.HALF_OPEN:
@@ -200,12 +200,20 @@ def source_name(source: str) -> str:
 
 def parked_messages(pipeline: PipelineStatus) -> Seen | None:
     """Messages in the parking queues, and those that were rescued from them; None without any."""
-    lanes = [lane for lane in pipeline.waiting if lane.waiting_for == PARKED_LANE]
-    least = "at least" if any(lane.is_at_least for lane in lanes) else ""
-    queues = (queue for queue in pipeline.parking.values() if queue is not None)
-    parked = sum(queue.visible for queue in queues) + sum(lane.messages or 0 for lane in lanes)
+    rescued, least = _in_lanes(pipeline, lambda lane: lane == PARKED_LANE)
+    queues = [queue for queue in pipeline.parking.values() if queue is not None]
+    parked = sum(queue.visible for queue in queues) + rescued
+    least = least if len(queues) == len(pipeline.parking) else "at least"
     kind, source = TroubleKind.UNATTENDED, "the parking queues"
     return seen(kind, messages=parked, least=least, source=source) if parked else None
+
+
+def _in_lanes(pipeline: PipelineStatus, is_meant: Callable[[str], bool]) -> tuple[int, str]:
+    """The messages of these lanes as far as they were counted, and whether there may be more."""
+    lanes = [lane for lane in pipeline.waiting or () if is_meant(lane.waiting_for)]
+    is_cut = any(lane.messages is None or lane.is_at_least for lane in lanes)
+    least = "at least" if is_cut or pipeline.waiting is None else ""
+    return sum(lane.messages or 0 for lane in lanes), least
 
 
 def holds(pipeline: PipelineStatus, source: str) -> bool:
@@ -223,19 +231,23 @@ def outlook(
     pipeline: PipelineStatus,
     now: datetime,
     settings: Pipeline | None,
-    figure: QueueFigures,
+    figure: QueueFigures | None,
     memories: Memories,
+    unread: Sequence[str],
 ) -> Outlook:
     """The outlook of a pipeline, by CloudWatch's `figure` and what its watch remembers."""
     memory = memories.by_source.get(MAIN_DLQ)
     ended = moment(memory.ended_at) if memory is not None else None
-    has_run = ended is not None and now - ended <= WINDOW
+    ran = int(WINDOW.total_seconds()) if ended is not None and now - ended <= WINDOW else None
     empty_at, empty_because, fewer = _drain(pipeline, memories.row, now)
+    more = [f"more may be to do: {', '.join(unread)} could not be read"] if unread else ()
     rate_limit, rate_because = rate_now(settings, memory, now)
+    if pipeline.sources is None and rate_because is not None:
+        rate_limit = rate_because = None  # Runs remember it.
     seconds, source = min(
         (
             (source.seconds_to_expiry, source.source)
-            for source in pipeline.sources
+            for source in pipeline.sources or ()
             if source.seconds_to_expiry is not None and holds(pipeline, source.source)
         ),
         default=(None, None),
@@ -246,11 +258,11 @@ def outlook(
         dlq_empty_because=empty_because,
         fewer_a_second=fewer,
         rate_limit=rate_limit,
-        rate_measured=figure.rate,
-        measured_seconds=figure.ran or (int(WINDOW.total_seconds()) if has_run else None),
+        rate_measured=None if figure is None else figure.rate,
+        measured_seconds=None if figure is None else figure.ran or ran,
         seconds_to_expiry=seconds,
         expires_in=source,
-        next=tuple(_next(pipeline, now, seconds, source)),
+        next=(*_next(pipeline, now, seconds, source), *more),
         rate_because=rate_because,
     )
 
@@ -268,8 +280,6 @@ def _drain(
         return now, "it is empty now", None
     if (stops := why_nothing_goes_back(pipeline, now)) is not None:
         return None, f"unknown: {stops}", None
-    if pipeline.circuit is None:
-        return None, "unknown: the circuit could not be read", None
     if looked is None or now.timestamp() - looked.ran_at > LONGEST_GAP:
         return None, "unknown: the monitor has not looked for three minutes", None
     told = drain_time(looked.drain)
@@ -306,16 +316,14 @@ def rate_now(
 
 def _to_send(pipeline: PipelineStatus) -> int | None:
     """Letters of the DLQ and of the lane of delays; None if one of them could not be counted."""
-    due = [lane for lane in pipeline.waiting if is_of_delays(lane.waiting_for)]
-    if pipeline.dlq is None or any(lane.messages is None or lane.is_at_least for lane in due):
-        return None
-    return pipeline.dlq.total + sum(lane.messages or 0 for lane in due)
+    delayed, least = _in_lanes(pipeline, is_of_delays)
+    return None if pipeline.dlq is None or least else pipeline.dlq.total + delayed
 
 
 def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None:
     """Why no message of the DLQ goes back now; None if they do."""
     stops, key = own_circuit(pipeline, now), config_key(pipeline.name)
-    rows = (*pipeline.held, *pipeline.misconfigured)
+    rows = (*(pipeline.held or ()), *(pipeline.misconfigured or ()))
     config = next((row for row in rows if row.key == key and row.state != State.CLOSED), None)
     if pipeline.mode == Mode.OBSERVE:
         stops = Seen(TroubleKind.OBSERVES)
@@ -323,7 +331,14 @@ def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None
         stops = Seen(TroubleKind.NOTHING_MOVES)
     elif stops is None and config is not None:
         stops = _held(config, now) if config.forced else _misconfigured(config)
-    return None if stops is None else stops.says()
+    return why_unknown(pipeline) if stops is None else stops.says()
+
+
+def why_unknown(pipeline: PipelineStatus) -> str | None:
+    """What may keep all messages from going back, but was not read; None if all of it was."""
+    if pipeline.circuit is None:
+        return "the circuit could not be read"
+    return "what the monitor sees could not be read" if pipeline.seen is None else None
 
 
 def _next(
@@ -331,15 +346,16 @@ def _next(
 ) -> Iterator[str]:
     stops = why_nothing_goes_back(pipeline, now)
     in_dlq = 0 if pipeline.dlq is None else pipeline.dlq.visible
-    delays = [lane for lane in pipeline.waiting if is_of_delays(lane.waiting_for)]
-    if stops is not None:
-        yield stops
-    elif in_dlq:
+    if stops is None and in_dlq:
         yield f"the next run judges {count(in_dlq, 'message')} of the DLQ"
-    if (delayed := sum(lane.messages or 0 for lane in delays)) and stops is None:
-        first = min((lane.first_due for lane in delays if lane.first_due is not None), default=None)
+    elif stops is not None and stops != why_unknown(pipeline):
+        yield stops
+    delayed, least = _in_lanes(pipeline, is_of_delays)
+    if delayed and stops is None:
+        due = [lane.first_due for lane in pipeline.waiting or () if lane.first_due is not None]
+        first = min(due, default=None)
         when = "in time" if first is None else "now" if first <= now else f"at {clock(first, now)}"
-        letters = count(delayed, "delayed message")
+        letters = f"{least} {count(delayed, 'delayed message')}".lstrip()
         yield f"{letters} will be decided again when due, the first {when}"
     if expires is not None and source is not None:
         is_moved = pipeline.mode != Mode.OBSERVE and source != MAIN
@@ -413,10 +429,10 @@ def cards(
     `found` is what `dlq` has seen beside the watch.
     """
     rings: dict[Alarm, AlarmState] = {}
-    watch = [trouble.seen for trouble in pipeline.seen]
+    watch = [trouble.seen for trouble in pipeline.seen or ()]
     every = list(_seen_once(watch, found))
     writer = _Cards(app, pipeline, now, every)
-    for alarm in pipeline.alarms:
+    for alarm in pipeline.alarms or ():
         name = alarm.name.rpartition("-")[2]
         if name in _PAGES:
             rings[Alarm(name)] = alarm

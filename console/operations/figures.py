@@ -154,7 +154,7 @@ class QueueFigures:
 
     dlq_age: int | None = None
     main_age: int | None = None
-    rate: float | None = None
+    rate: float = 0.0
     ran: int | None = None
 
 
@@ -189,4 +189,4 @@ def _figures(dlq: Points, main: Points, redriven: Points, runs: Points) -> Queue
     # Figures are of whole minutes: the first may have begun before the window.
     seconds = min((max(ran) - min(ran)).total_seconds() + _PERIOD, WINDOW.total_seconds())
     sent = sum(value for _, value in redriven)
-    return QueueFigures(_last(dlq), _last(main), sent / seconds or None, int(seconds))
+    return QueueFigures(_last(dlq), _last(main), sent / seconds, int(seconds))

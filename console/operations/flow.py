@@ -21,7 +21,7 @@ from deadletter.rules.rule import Action
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.troubles import Seen, TroubleKind
 
-from .attention import source_name, why_nothing_goes_back
+from .attention import source_name, why_nothing_goes_back, why_unknown
 from .circuits import CircuitRow, list_circuits
 from .errors import Problem, explain
 from .figures import Recent, recently
@@ -111,7 +111,9 @@ def _nodes(
         yield node(id_, "queue", words, letters, age if letters else None)
     yield node(CONSUMER, CONSUMER, "consumer")
     yield node(RETRY, RETRY, "automatic retry", state=pipeline.mode)
-    for lane in pipeline.waiting:
+    if pipeline.waiting is None:
+        yield node("waiting", "waiting", "waiting", says="it could not be read")
+    for lane in pipeline.waiting or ():
         place, says = lane.waiting_for, f"waits for {waits_for(lane.waiting_for)}"
         says += ", and more that were not counted" if lane.is_at_least else ""
         yield node(
@@ -130,13 +132,14 @@ class _Ways:
 
     def __init__(self, pipeline: PipelineStatus, settings: Pipeline, now: datetime) -> None:
         self._name, self._pipeline, self._settings = pipeline.name, pipeline, settings
-        self._stops = why_nothing_goes_back(pipeline, now)
+        self._stops, self._unknown = why_nothing_goes_back(pipeline, now), why_unknown(pipeline)
         self._is_observed = pipeline.mode == Mode.OBSERVE
 
     def _edge(self, start: str, end: str, does: str, because: str | None = None) -> FlowEdge:
-        return FlowEdge(
-            _id(self._name, start), _id(self._name, end), does, because is None, because
-        )
+        ends = _id(self._name, start), _id(self._name, end)
+        if because and because == self._unknown:
+            return FlowEdge(*ends, does, None, f"unknown: {because}")
+        return FlowEdge(*ends, does, because is None, because)
 
     def of_letters(self) -> Iterator[FlowEdge]:
         """The ways that letters take."""
@@ -154,7 +157,7 @@ class _Ways:
                 yield self._edge(CONSUMER, parking, "parks permanent failures in", observes)
         for id_ in self._pipeline.dedicated:
             yield self._edge(RETRY, id_, "sets messages of a rule apart in", stops)
-        for lane in self._pipeline.waiting:
+        for lane in self._pipeline.waiting or ():
             place = f"waiting:{lane.waiting_for}"
             yield self._edge(RETRY, place, "lets messages wait in", observes)
             waits = None if lane.first_due else f"waits for {waits_for(lane.waiting_for)}"
@@ -185,7 +188,7 @@ class _Ways:
             Action.DELAYED_REDRIVE: f"waiting:{delay_lane(rule.rule_id)}",
         }
         end = RETRY if rule.action is None else ends.get(Action(rule.action), RETRY)
-        drawn = {f"waiting:{lane.waiting_for}" for lane in self._pipeline.waiting}
+        drawn = {f"waiting:{lane.waiting_for}" for lane in self._pipeline.waiting or ()}
         return RETRY if end.startswith("waiting:") and end not in drawn else end
 
     def of_circuits(self, circuits: Iterable[CircuitRow]) -> Iterator[FlowEdge]:

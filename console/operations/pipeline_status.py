@@ -22,6 +22,8 @@ from .watched import ManyCollisions, SeenTrouble, SourceStatus
 # lanes: more do not fit on a screen.
 MOST_LANES = 40
 
+_UNREAD = "; null if it could not be read"
+
 
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
@@ -75,19 +77,20 @@ class Outlook:
     ]
     rate_measured: Annotated[
         float | None,
-        "messages a second that went back over the `measured_seconds`; null if none did",
+        f"messages a second that went back over `measured_seconds`; 0 if none did{_UNREAD}",
     ]
     measured_seconds: Annotated[
         int | None,
-        "seconds of the last 15 minutes from its first run to its last; null if none is known",
+        "seconds of the last 15 minutes from its first run to its last; null if none is known or "
+        "CloudWatch could not be read",
     ]
     seconds_to_expiry: Annotated[
         int | None, "until SQS deletes the first message; null if none is known"
     ]
     expires_in: Annotated[str | None, "the source of that message"]
-    next: Annotated[Sequence[str], "what happens next, as sentences"]
+    next: Annotated[Sequence[str], "what happens next and what is not known of it, as sentences"]
     rate_because: Annotated[
-        str | None, "what a rate that finds itself does, and why; null if it is fixed"
+        str | None, "what a rate that finds itself does, and why; null if it is fixed or unknown"
     ] = None
 
 
@@ -103,52 +106,51 @@ class PipelineStatus:
     parking: Annotated[Mapping[str, QueueDepth | None], "parking queues by id"]
     dedicated: Annotated[Mapping[str, QueueDepth | None], "dedicated DLQs by id"]
     oldest_message_seconds: Annotated[
-        int | None, "age of the DLQ's oldest message by CloudWatch; null if it says nothing"
+        int | None, "age of the DLQ's oldest message by CloudWatch; null if it is unknown"
     ]
-    waiting: Annotated[Sequence[LaneStatus], "what waits, by what it waits for"]
-    places_not_counted: Annotated[int, f"things that are waited for, beyond {MOST_LANES}"]
+    waiting: Annotated[Sequence[LaneStatus] | None, f"what waits, by what it waits for{_UNREAD}"]
+    places_not_counted: Annotated[int | None, f"things waited for beyond {MOST_LANES}{_UNREAD}"]
     circuit: Annotated[
         CircuitStatus | None, "the pipeline's own circuit; null if it could not be read"
     ] = None
     last_run: Annotated[
         Mapping[str, Any] | None,
         "the last run of the DLQ that found something to do: `at` (epoch seconds) and its "
-        "report, as in `dlq retry --auto`; null if none is on record",
+        "report, as in `dlq retry --auto`; null if none is on record, or it could not be read",
     ]
-    alarms: Annotated[Sequence[AlarmState], "its alarms that are in ALARM"]
-    held: Annotated[Sequence[CircuitRow], "the circuits that a person holds open or closed"] = ()
+    alarms: Annotated[Sequence[AlarmState] | None, f"its alarms that are in ALARM{_UNREAD}"]
+    held: Annotated[Sequence[CircuitRow] | None, f"circuits that a person holds{_UNREAD}"] = None
     misconfigured: Annotated[
-        Sequence[CircuitRow],
-        "the circuits for configuration that are not closed, and that no person holds",
-    ] = ()
-    causes: Annotated[Sequence[CauseRow], "the causes of failure that suddenly dominate"] = ()
+        Sequence[CircuitRow] | None,
+        f"the circuits for configuration that are not closed, and that no person holds{_UNREAD}",
+    ] = None
+    causes: Annotated[Sequence[CauseRow] | None, f"causes that suddenly dominate{_UNREAD}"] = None
     collisions: Annotated[
-        ManyCollisions | None, "if so many messages collide that none is parked for it"
+        ManyCollisions | None, "if too many messages collide to park them; null if not, or unread"
     ] = None
     monitor_ran_at: Annotated[
         datetime | None, "when its monitor last ran; null if it never did, or could not be read"
     ] = None
     seen: Annotated[
-        Sequence[SeenTrouble],
-        "the troubles that the monitor sees, rung or not yet, the most specific first",
-    ] = ()
+        Sequence[SeenTrouble] | None,
+        f"the troubles that the monitor sees, rung or not yet, the most specific first{_UNREAD}",
+    ] = None
     direction: Annotated[
         str | None,
         "where the number of messages in DLQs and waiting went in the monitor's last ten looks: "
-        "`rising`, `falling` or `flat` (within 20 %); null before ten looks",
+        "`rising`, `falling` or `flat` (within 20 %); null before ten looks, or if it is unknown",
     ] = None
     sources: Annotated[
-        Sequence[SourceStatus], "its DLQs and parking queues, as runs and the monitor remember them"
-    ] = ()
-    runs: Annotated[Sequence[ReplayRow], "runs that are live, or that still have messages"] = ()
-
+        Sequence[SourceStatus] | None, f"its queues, as runs and the monitor remember them{_UNREAD}"
+    ] = None
+    runs: Annotated[Sequence[ReplayRow] | None, f"runs live or with messages{_UNREAD}"] = None
     main_oldest_seconds: Annotated[
         int | None, "age of the main queue's oldest message by CloudWatch; null if unknown"
     ] = None
     observed: Annotated[
         ObservedCounts | None,
-        "in mode observe, what would have been done; null in mode enforce, and before any of it. "
-        "dlq show tells the causes",
+        "in mode observe, what would have been done; null in mode enforce, before any of it, and "
+        "if it could not be read. dlq show tells the causes",
     ] = None
     bad_rows: Annotated[
         Sequence[SeenTrouble],
@@ -163,7 +165,7 @@ class PipelineStatus:
     @property
     def is_stalled(self) -> bool:
         """Whether no run can do its work, as far as the watch knows."""
-        return any(trouble.page == Alarm.REDRIVE_STALLED for trouble in self.seen)
+        return any(trouble.page == Alarm.REDRIVE_STALLED for trouble in self.seen or ())
 
     @property
     def depths(self) -> Mapping[str, QueueDepth | None]:
@@ -173,7 +175,7 @@ class PipelineStatus:
 
     def source(self, source: str) -> SourceStatus | None:
         """What is remembered of a queue; None if it could not be read."""
-        return next((status for status in self.sources if status.source == source), None)
+        return next((status for status in self.sources or () if status.source == source), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +199,8 @@ class FlowEdge:
     start: Annotated[str, "id of the node that it begins at"]
     end: Annotated[str, "id of the node that it ends at"]
     does: Annotated[str, "what happens on it, as a verb with its object"]
-    is_open: Annotated[bool, "whether messages take it now"]
-    because: Annotated[str | None, "why not; null if they do"]
+    is_open: Annotated[bool | None, "whether messages take it now; null if that is unknown"]
+    because: Annotated[str | None, "why not, or why that is unknown; null if they do"]
 
 
 @dataclass(frozen=True, slots=True)

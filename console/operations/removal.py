@@ -97,7 +97,7 @@ def read(session: Session, pipeline: str | None) -> Removal:
 
 
 def _replays(known: PipelineStatus) -> Iterator[Leftover]:
-    for run in known.runs:
+    for run in known.runs or ():
         says = f"run {run.run} is {run.state} or has messages: wait for its end, or abort it"
         yield Leftover(RUN, run.run, run.messages, says, f"dlq run abort {run.run}")
 
@@ -145,7 +145,7 @@ def _queues(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Iter
 
 
 def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
-    for lane in known.waiting:
+    for lane in known.waiting or ():
         if lane.messages == 0:
             continue
         place, letters = lane.waiting_for, lane.messages

@@ -19,6 +19,7 @@ from deadletter.contract import (
     MAIN_DLQ,
     MESSAGES,
     is_config_key,
+    is_of_delays,
     parking_source,
     pipeline_prefix,
     with_config_keys,
@@ -238,10 +239,11 @@ class _PipelineReads:
     def count_lanes(self) -> None:
         from deadletter.redrive.waiting_room import is_shut
 
-        names = [lane.name for lane in self._registry() or ()]
-        # Those that count as letters of a queue are never left out.
-        names.sort(key=lambda lane: not is_shut(lane))
-        self._more = max(0, len(names) - MOST_LANES)
+        lanes = self._registry()
+        names = [lane.name for lane in lanes or ()]
+        # Those that count as letters of a queue, or are summed, are never left out.
+        names.sort(key=lambda lane: not (is_shut(lane) or is_of_delays(lane)))
+        self._more = None if lanes is None else max(0, len(names) - MOST_LANES)
         self._letters = {
             lane: self._ask(f"what waits for {lane}", self._room.count, lane)
             for lane in names[:MOST_LANES]
@@ -253,14 +255,15 @@ class _PipelineReads:
         alarms: Read[Mapping[str, Sequence[AlarmState]]],
     ) -> PipelineStatus:
         pipeline, now, known = self._pipeline, self._now, _settings(self._pipeline)
-        of_all = self._ask.wait("CloudWatch's figures", figures) or {}
-        figure = of_all.get(pipeline.name, QueueFigures())
-        ringing = self._ask.wait("the alarms", alarms) or {}
-        letters = {lane: counted() for lane, counted in self._letters.items()}
+        figure = (self._ask.wait("CloudWatch's figures", figures) or {}).get(pipeline.name)
+        ringing = self._ask.wait("the alarms", alarms)
+        counts = {lane: counted() for lane, counted in self._letters.items()}
+        letters = None if self._more is None else counts
         self._foreign_causes()
         circuits = self._circuits() or {}
         remembered = self._memories()
         memories = remembered or Memories()
+        no_trouble = None if remembered is None else ()
         row, names = memories.row, known_names(self._app.name, pipeline.name)
         depths = {source: held() for source, held in self._depths.items()}
         last_run = self._last_run()
@@ -273,21 +276,23 @@ class _PipelineReads:
             dlq=depths[MAIN_DLQ],
             parking={id_: depths[parking_source(id_)] for id_ in pipeline.parking},
             dedicated={id_: depths[id_] for id_ in pipeline.dedicated},
-            oldest_message_seconds=figure.dlq_age,
-            waiting=tuple(
+            oldest_message_seconds=None if figure is None else figure.dlq_age,
+            waiting=None
+            if letters is None
+            else tuple(
                 lane_status(lane, number, row, (known or Pipeline("")).message_ttl, now)
                 for lane, number in sorted(letters.items())
             ),
             places_not_counted=self._more,
             last_run=last_run and {key: jsonable(value) for key, value in last_run.items()},
-            alarms=ringing.get(pipeline.name, ()),
+            alarms=None if ringing is None else ringing.get(pipeline.name, ()),
             monitor_ran_at=moment(row.ran_at) if row else None,
-            seen=tuple(as_shown(seen, names) for seen in shown(row.seen)) if row else (),
+            seen=tuple(as_shown(seen, names) for seen in shown(row.seen)) if row else no_trouble,
             direction=(row.direction or None) if row else None,
-            sources=tuple(sources) if remembered else (),
+            sources=None if remembered is None else tuple(sources),
             observed=self._observed(),
-            runs=self._runs() or (),
-            main_oldest_seconds=figure.main_age,
+            runs=self._runs(),
+            main_oldest_seconds=None if figure is None else figure.main_age,
             foreign_rows=tuple(
                 {MESSAGES.partition: partition, MESSAGES.sort: sort}
                 for partition, sort in (*self._room.foreign.keys, *self._causes.foreign.keys)
@@ -301,7 +306,8 @@ class _PipelineReads:
             ),
             **circuits,
         )
-        return replace(status, outlook=outlook(status, now, known, figure, memories))
+        unread = [what for what, _ in self._ask.lost]
+        return replace(status, outlook=outlook(status, now, known, figure, memories, unread))
 
     def unread(self) -> Iterator[Seen]:
         """What AWS refused, then what it did not answer, in one sentence."""
@@ -352,8 +358,9 @@ def _circuits(
     circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name, note_bad_row)
     # The index lags, and lacks rows that a person typed: what stops runs is read as they read it.
     own = circuits.read(with_config_keys([name]))
-    known = {circuit.key: circuit for circuit in circuits.troubled()} | own
-    rows = [circuit_row(name, known[key], session.now) for key in own | dict(sorted(known.items()))]
+    known = {**{circuit.key: circuit for circuit in circuits.troubled()}, **own}
+    keys = sorted(known, key=lambda key: (key != name, key))
+    rows = [circuit_row(name, known[key], session.now) for key in keys]
     free = [row for row in rows if row.forced is None and row.state != State.CLOSED]
     causes = read_causes(session, app, pipeline)
     return {

@@ -124,7 +124,7 @@ def read_memories(
 def sources_of(
     memories: Memories,
     pipeline: DeployedPipeline,
-    lanes: Mapping[str, LaneCount | None],
+    lanes: Mapping[str, LaneCount | None] | None,
     now: datetime,
 ) -> Iterator[SourceStatus]:
     """The queues as people read of them; `lanes` are counted, and None if they could not be."""
@@ -134,10 +134,10 @@ def sources_of(
         # All parked letters share one lane.
         lane = PARKED_LANE if source == parked else dedicated_lane(source)
         has_lane = source == parked or source in pipeline.dedicated
-        if not has_lane or lane not in lanes:
+        if not has_lane or (lanes is not None and lane not in lanes):
             yield source_status(memories, source, urls[source], 0, now)
             continue
-        counted = lanes[lane]
+        counted = None if lanes is None else lanes[lane]
         saved = None if counted is None else counted.messages
         status = source_status(memories, source, urls[source], saved, now)
         yield replace(status, saved_is_at_least=counted is not None and counted.is_at_least)

@@ -39,6 +39,7 @@ from deadletter.redrive.waiting_room import LaneCount
 from deadletter.signals.figures import Count, Figure
 from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.row import DrainRow, LaneRow, QueueRow
+from tests.console.conftest import refusing
 from tests.console.terminal import Terminal
 from tests.each_row import each_row
 
@@ -94,9 +95,11 @@ def test_lanes_beyond_the_first_are_only_numbered(
     monkeypatch.setattr(status, "MOST_LANES", 2)
     for number in range(5):
         orders.waiting("orders", f"circuit:{number}", 1)
+    orders.waiting("orders", "due", 2)
     pipeline = only_pipeline(dlq)
-    assert (len(pipeline["waiting"]), pipeline["places_not_counted"]) == (2, 3)
-    assert "and 3 more things, not counted" in dlq("status").stdout
+    assert (len(pipeline["waiting"]), pipeline["places_not_counted"]) == (2, 4)
+    assert pipeline["outlook"]["messages"] == 2
+    assert "and 4 more things, not counted" in dlq("status").stdout
 
 
 def _age(cloud: Any, queue: str, seconds: float, minutes_ago: float) -> None:
@@ -282,6 +285,82 @@ def test_unreadable_parts_are_named_and_the_rest_is_shown(orders: Any, dlq: Any)
     assert (pipeline["dlq"], pipeline["circuit"]) == (None, None)
     assert pipeline["main"]["visible"] == 0
     assert re.search(r"^DLQ +\? +\? +\?", dlq("status").stdout, re.MULTILINE)
+
+
+def test_what_waits_and_was_not_read_is_not_nothing(
+    cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders", "bills", dedicated=["vip"])
+    cloud.park("orders", "POISON")
+    monkeypatch.setattr(DynamoDBLanes, "lanes", refusing("Query"))
+    status_answer = json.loads(dlq("status --json", ends=Exit.ATTENTION).stdout)
+    bills, orders = status_answer["pipelines"]
+    assert (bills["waiting"], bills["places_not_counted"]) == (None, None)
+    assert bills["outlook"]["messages"] is None
+    assert bills["outlook"]["next"] == ["more may be to do: what waits could not be read"]
+    assert "look at at least 1 message in the parking" in orders["outlook"]["next"][0]
+    assert row_of(dlq).split()[5:8] == ["?", "?", "?"]
+    shown = dlq("status bills --flow", ends=Exit.ATTENTION).stdout
+    assert "What waits could not be read.\n" in shown
+    assert re.search(r"^bills/waiting +waiting +\? +it could not be read", shown, re.MULTILINE)
+
+
+def test_parked_messages_in_part_unread_are_at_least_the_others(
+    cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders", "bills", parking=("default", "other"))
+    cloud.park("orders", "POISON")
+    cloud.rescued("orders", "POISON", 1_000)
+    cloud.waiting("orders", "due", 3)
+    dlq("status", says="has to look at 2 messages in")
+    with monkeypatch.context() as patch:
+        patch.setattr(DynamoDBLanes, "count", refusing("Query"))
+        assert row_of(dlq).split()[5:7] == ["?", "?"]
+        dlq("status", says="has to look at at least 1 message in")
+    cloud.sqs.delete_queue(QueueUrl=cloud.urls["orders-parking-other"])
+    dlq("status", says="has to look at at least 2 messages in")
+
+
+def test_figures_that_were_not_read_are_not_none(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.remembers("orders", "dlq", ended_at=time.time() - 60, ended_well_at=time.time() - 60)
+    assert only_pipeline(dlq)["outlook"]["rate_measured"] == 0
+    monkeypatch.setattr(status, "queue_figures", refusing("GetMetricData"))
+    monkeypatch.setattr(status, "_alarms", refusing("DescribeAlarms"))
+    (pipeline,) = json.loads(dlq("status --json").stdout)["pipelines"]
+    outlook = pipeline["outlook"]
+    assert (outlook["rate_measured"], outlook["measured_seconds"]) == (None, None)
+    assert pipeline["alarms"] is None
+    shown = dlq("status", says="; how many went back could not be read\n").stdout
+    assert "more may be to do: CloudWatch's figures, the alarms could not be read." in shown
+
+
+@pytest.mark.parametrize("unread", ["the circuit", "what the monitor sees"])
+def test_what_may_keep_messages_back_and_was_not_read_is_not_known(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, unread: str
+) -> None:
+    orders.letter("{}")
+    read = "_circuits" if unread == "the circuit" else "read_memories"
+    monkeypatch.setattr(status, read, refusing("GetItem"))
+    status_answer = json.loads(dlq("status --flow --json").stdout)
+    outlook = status_answer["pipelines"][0]["outlook"]
+    ways = [each for each in status_answer["flow"]["edges"] if each["end"] == "orders/main"]
+    because = f"unknown: {unread} could not be read"
+    assert [(each["is_open"], each["because"]) for each in ways] == [(None, because)]
+    assert outlook["dlq_empty_because"] == because
+    assert [each.partition(":")[0] for each in outlook["next"]] == ["more may be to do"]
+
+
+def test_what_runs_remember_and_was_not_read_is_not_blank(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "read_memories", refusing("Query"))
+    (pipeline,) = json.loads(dlq("status --json").stdout)["pipelines"]
+    assert {pipeline[name] for name in ("seen", "sources", "direction")} == {None}
+    assert pipeline["outlook"]["rate_limit"] is None
+    shown = dlq("status", says="Rate: at most unknown;").stdout
+    assert re.search(r"^DLQ +0 +0 +0 +\? +\? +\? *$", shown, re.MULTILINE)
 
 
 def test_rows_that_others_wrote_are_named_with_their_keys(orders: Any, dlq: Any) -> None:
@@ -605,7 +684,7 @@ def test_the_rate_is_that_of_the_minutes_in_which_it_ran(
     cloud.waiting("orders", "due", 7)
     outlook = only_pipeline(dlq)["outlook"]
     assert (outlook["messages"], outlook["rate_limit"]) == (10, 20.0)
-    assert outlook["rate_measured"] is None
+    assert (outlook["rate_measured"], outlook["measured_seconds"]) == (0, None)
     # Of one moment: else two of them may fall into the same minute.
     now = datetime.now(UTC)
     for minute in ran:
