@@ -354,8 +354,10 @@ class FailingReading:
             if any(entry.seen < gone_before for entry in read):
                 filled = [lane for lane, counted in (waiting or {}).items() if counted.messages]
                 looks = [ask("A part of what waits", self._origins, lane) for lane in filled]
-                waits = {origin for look in looks for origin in look() or ()}
-                read, stale = without_stale(read, gone_before, waits)
+                found = [look() for look in looks]
+                if waiting is not None and None not in found:
+                    waits = {origin for origins in found for origin in origins or ()}
+                    read, stale = without_stale(read, gone_before, waits)
         in_queues = None
         is_counted = waiting is not None and not any(lane.is_at_least for lane in waiting.values())
         if waiting is not None and is_counted and is_known:

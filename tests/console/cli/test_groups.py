@@ -17,13 +17,14 @@ from console.operations.groups import ShardReading, read_shard
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.contract import CAUSE_SHARDS, circuit_lane
 from deadletter.failure.about_letter import hashed
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter, LedgerUnavailable
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB
-from tests.console.conftest import Cloud, Dlq
+from tests.console.conftest import Cloud, Dlq, refusing
 from tests.each_row import each_row
 from tests.tables import create_messages_table
 
@@ -133,6 +134,17 @@ def test_rows_of_letters_that_sqs_has_dropped_are_left_out(orders: Cloud, dlq: D
     answer = told(dlq)
     assert sizes(answer) == {"fbug": 2}
     assert "1 row of messages that SQS must have dropped by now" in answer["notes"][0]
+
+
+@pytest.mark.parametrize("unread", ["lanes", "look"])
+def test_a_row_is_left_out_only_if_all_that_waits_was_read(
+    orders: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch, unread: str
+) -> None:
+    orders.failed("orders", "first-life", at=time.time() - 30 * 86_400, **BUG)
+    orders.waiting("orders", circuit_lane("orders"), 1)
+    monkeypatch.setattr(DynamoDBLanes, unread, refusing("Query"))
+    answer = json.loads(dlq("groups --json").stdout)
+    assert sizes(answer) == {"fbug": 1}
 
 
 def test_a_cause_that_suddenly_dominates_is_marked(orders: Cloud, dlq: Dlq) -> None:
