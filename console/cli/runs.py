@@ -49,7 +49,7 @@ def watched(switch: RunSwitch, answer: ReplayDetails) -> ReplayDetails:
     while True:
         text = progress(answer)
         if text != shown:
-            output.show([line(f"{answer.at:%H:%M:%S}  {text}")], sys.stderr)
+            output.show([line(f"{answer.at:%H:%M:%S} UTC  {text}")], sys.stderr)
             shown = text
         if is_at_rest(answer):
             return answer

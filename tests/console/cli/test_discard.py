@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from unittest.mock import Mock
 
@@ -189,6 +190,7 @@ def test_ctrl_c_stops_the_watching_and_not_the_run(
     monkeypatch.setattr("console.cli.progress.pause", Mock(side_effect=KeyboardInterrupt))
     done = dlq("discard --in parked --all", *WHY, ends=Exit.STOPPED)
     run = plans(orders)["parking:default"].run_id
+    assert re.search(r"^\d\d:\d\d:\d\d UTC  ", done.stderr, re.MULTILINE)
     assert "Stopped watching: 1 run still at work, by itself." in done.stderr
     assert f"\n  dlq show {run} --watch\n" in done.stderr
     assert functions.machine.started
