@@ -14,6 +14,10 @@ HUGE = "1" + "0" * 120
 """A number beyond every clock and every counter; DynamoDB stores it."""
 
 
+FAR = {"N": str(2**38)}
+"""A time that a clock can show, and that nobody here will see."""
+
+
 @dataclass(frozen=True, slots=True)
 class Damage:
     """One attribute of a row, and what stands in its place; None if it is missing."""
@@ -85,12 +89,25 @@ def _damaged_text(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         data = json.loads(text)
     except ValueError:
         return
-    if isinstance(data, dict | list):
-        yield "other JSON", {"S": "[[]]"}
-    if isinstance(data, dict):
-        for name, part in data.items():
-            rest = {key: each for key, each in data.items() if key != name}
-            yield f"{name} missing", {"S": json.dumps(rest)}
-            others: list[Any] = [-7.5, 1e300] if isinstance(part, int | float) else []
-            for other in (*others, None, "seven" if not isinstance(part, str) else 7):
-                yield f"{name} is {other}", {"S": json.dumps({**data, name: other})}
+    if not isinstance(data, dict | list):
+        return
+    yield "other JSON", {"S": "[[]]"}
+    for how, damaged in _damaged_parts(data):
+        yield how, {"S": json.dumps(damaged)}
+
+
+def _damaged_parts(data: Any) -> Iterator[tuple[str, Any]]:
+    """JSON with one of its parts damaged, however deep; of a list it is the first one."""
+    parts = data if isinstance(data, dict) else dict(enumerate(data[:1])) if data else {}
+    for name, part in parts.items():
+
+        def other(value: Any, name: Any = name) -> Any:
+            return {**data, name: value} if isinstance(data, dict) else [value, *data[1:]]
+
+        if isinstance(data, dict):
+            yield f"{name} missing", {key: each for key, each in data.items() if key != name}
+        numbers = [-7.5, 1e300, 10**400] if isinstance(part, int | float) else []
+        for value in (*numbers, None, "seven" if not isinstance(part, str) else 7):
+            yield f"{name} is {str(value)[:9]}", other(value)
+        if isinstance(part, dict | list):
+            yield from ((f"{name} {how}", other(value)) for how, value in _damaged_parts(part))
