@@ -177,7 +177,9 @@ def test_an_order_is_edited_sent_and_proved_by_three_commands_in_half_a_minute(
 ) -> None:
     order = f"A-{uuid.uuid4().hex[:8]}"
     # It names no tenant: a run parks it.
-    sent = replayed.deployed.send(json.dumps({"id": order, "key": "k", "place": 1, "price": 5}))
+    sent = replayed.deployed.send(
+        json.dumps({"id": order, "key": f"k of {replayed.tenant}", "place": 1, "price": 5})
+    )
 
     def is_parked() -> bool:
         replayed.deployed.redrive()

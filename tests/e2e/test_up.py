@@ -118,7 +118,7 @@ def test_it_is_up_in_few_lines_opens_its_page_and_leaves_nothing(
 
 
 def test_a_cause_stays_until_it_is_repaired(tmp_path: Path) -> None:
-    with running("make sandbox LETTERS=8 MODE=enforce", tmp_path) as file:
+    with running("make sandbox MESSAGES=8 MODE=enforce", tmp_path) as file:
         typed(file, "dlq retry --auto --reason 'try now' --yes")
         until(lambda: "no such endpoint" in typed(file, "dlq groups orders"), "they fail again")
         with Receiver() as receiver:
