@@ -89,7 +89,7 @@ def test_a_disabled_rule_does_not_apply() -> None:
 def test_a_rule_that_raises_while_it_is_read_is_refused_and_the_others_apply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody has thought of it, and what it says of itself may be what was typed."""
+    """An operator may raise an error of its own, whose text may be what was typed."""
 
     def fails(where: str, operand: Any) -> Any:
         raise OverflowError(operand)

@@ -18,6 +18,7 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.table import Compared, Condition, differs
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.contract import END_OF_TIME
 from deadletter.failure.fate import Fate
 from deadletter.failure.ledger import LedgerRow
 from deadletter.message import envelope
@@ -517,9 +518,9 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def init(
             self: Any, client: Any, table: str, pipeline: str, keep_seconds: float,
-            note_bad_row: Any = ignore,
+            note_bad_row: Any = ignore, clock: Any = lambda: END_OF_TIME,
         ) -> None:  # fmt: skip
-            original(self, client, table, pipeline, 60.0, note_bad_row)
+            original(self, client, table, pipeline, 60.0, note_bad_row, clock)
 
         return init
 

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState, aborted, held, moved_to
-from deadletter.replay.ticket import ReplayOutcome
+from deadletter.replay.ticket import ANSWERED, ReplayOutcome
 
 BY = "replay"
 """Who changes a run that no person changed."""
@@ -61,13 +61,6 @@ class ReplayNext(StrEnum):
     HAND_OVER = "hand over"
 
 
-ANSWERED = (
-    ReplayOutcome.RECOVERED,
-    ReplayOutcome.DUPLICATE,
-    ReplayOutcome.SUPERSEDED,
-    ReplayOutcome.DELIVERED,
-    ReplayOutcome.DISCARDED,
-)
 FAILED = (ReplayOutcome.PARKED, ReplayOutcome.UNKNOWN)
 """Outcomes of a try that failed and whose letter did not come back."""
 

@@ -17,14 +17,13 @@ from typing import Any
 from deadletter.contract import MINUTE, run_lane
 from deadletter.failure.ledger import Ledger
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, WaitingRoomEntry
-from deadletter.replay.judge import ANSWERED
 from deadletter.replay.lineup import RunLetter, Trail, learned, letter_of, trails
 from deadletter.replay.manifest import ManifestIndex, ManifestParts, ShardProgress, Statuses, save
 from deadletter.replay.names import PART, Name
 from deadletter.replay.objects import RunObjects
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun
-from deadletter.replay.ticket import TERMINAL, ReplayOutcome, Ticket, Tickets
+from deadletter.replay.ticket import ANSWERED, TERMINAL, ReplayOutcome, Ticket, Tickets
 
 REPORT = "report.json"
 """The object with the report of a run."""

@@ -53,6 +53,15 @@ class ReplayOutcome(StrEnum):
 
 TERMINAL = frozenset(ReplayOutcome) - {ReplayOutcome.OPEN, ReplayOutcome.SENT}
 
+ANSWERED = (
+    ReplayOutcome.RECOVERED,
+    ReplayOutcome.DUPLICATE,
+    ReplayOutcome.SUPERSEDED,
+    ReplayOutcome.DELIVERED,
+    ReplayOutcome.DISCARDED,
+)
+"""Outcomes of a letter that its run need not send again, as its destination has said."""
+
 
 OUTSIDE = frozenset(
     {
