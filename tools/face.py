@@ -79,7 +79,7 @@ def budgets() -> list[Budget]:
                 ("watch", 1_962, 1_380),
             )
         ),
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_847, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_852, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_123, 2_500),
         Budget("code lines of tests", partial(code_lines_in, "tests"), 116_562, 50_000),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 583, 340),
