@@ -69,6 +69,12 @@ def test_a_path_loses_only_the_name_of_the_whole_document() -> None:
     assert not refuses(error, {"first": {"sku": "a-1"}, "second": {"sku": "b-2"}})
 
 
+def test_a_key_of_thousands_of_digits_is_a_step_of_a_path() -> None:
+    key = "1" * 5_000
+    error = fake("fastjsonschema.JsonSchemaException", value="a-1", path=f"data.{key}")
+    assert refuses(error, {key: "a-1"})
+
+
 @pytest.mark.parametrize(
     ("document", "characters", "found"), [('{"a":"b"}', 12, False), ('{"id":"b"}', 16, True)]
 )

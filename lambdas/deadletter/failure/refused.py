@@ -205,7 +205,9 @@ def _place_of(error: BaseException) -> tuple[Any, ...] | None:
     places = (attribute(error, name) for name in _PLACES)
     place = next((place for place in places if place is not None), None)
     if isinstance(place, str):
-        place = [int(step) if step.isdecimal() else step for step in place.split(".")[:_STEPS]]
+        # A key of the message may have thousands of digits, which Python reads as no number.
+        steps = place.split(".")[:_STEPS]
+        place = [int(step) if step.isdecimal() and len(step) < 10 else step for step in steps]
     if not isinstance(place, Iterable):
         return None
     steps = tuple(islice(place, _STEPS))
