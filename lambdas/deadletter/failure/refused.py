@@ -206,8 +206,8 @@ def _place_of(error: BaseException) -> tuple[Any, ...] | None:
     place = next((place for place in places if place is not None), None)
     if isinstance(place, str):
         # A key of the message may have thousands of digits, which Python reads as no number.
-        steps = place.split(".")[:_STEPS]
-        place = [int(step) if step.isdecimal() and len(step) < 10 else step for step in steps]
+        texts = place.split(".")[:_STEPS]
+        place = [int(text) if text.isdecimal() and len(text) < 10 else text for text in texts]
     if not isinstance(place, Iterable):
         return None
     steps = tuple(islice(place, _STEPS))
