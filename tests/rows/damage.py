@@ -15,7 +15,7 @@ HUGE = "1" + "0" * 120
 
 
 FAR = {"N": str(2**38)}
-"""A time that a clock can show, and that nobody here will see."""
+"""A time that a clock can show, in some thousand years."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ def _stretch(data: Mapping[str, Any]) -> Stretch:
 
 
 def _count(value: Any) -> int:
-    """A count, or the number of a bucket; ValueError for what nobody has counted."""
+    """A count, or the number of a bucket; ValueError for an impossible one."""
     if not 0 <= (count := int(value)) < MANY:
         raise ValueError("a count must be one of messages")
     return count

@@ -82,7 +82,7 @@ def is_counted(number: str) -> bool:
 
 
 def counters_in(row: Mapping[str, Any], prefix: str) -> dict[int, int]:
-    """The counters of a row by the number in their names; what nobody has counted is left out."""
+    """The counters of a row by the number in their names; impossible ones are left out."""
     return {
         int(number): int(value)
         for name, value in row.items()
@@ -160,7 +160,7 @@ def _number(value: int | Decimal) -> str:
         # It comes from a row that anybody may have written: adapters know what a lost call means.
         raise NotSent("a number of more than 38 digits for dynamodb") from error
     if not number.is_finite():
-        raise NotSent("a number that is none for dynamodb")
+        raise NotSent("a number that DynamoDB does not store")
     return str(number)
 
 

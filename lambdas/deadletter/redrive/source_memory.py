@@ -192,7 +192,7 @@ def seconds_until_next_try(memory: SourceMemory, now: float) -> float:
     Each receive costs a letter: SQS leaves one that was received three times out of the
     age of its queue.
     """
-    # A time that is yet to come is none that a run has left: its pause would never end.
+    # No run has left a time that is yet to come: its pause would never end.
     if not memory.fruitless or memory.fruitless_at is None or memory.fruitless_at > now:
         return 0.0
     pause = min(LONGEST_PAUSE, MINUTE * 2.0 ** min(memory.fruitless, 4) + INTENTS_END)

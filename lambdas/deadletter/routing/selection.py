@@ -61,7 +61,7 @@ class Pick:
     chosen      whether the selection matches it and it goes back to no other live run
     left_out    why it stays out of the run although it matches: a reason for which automation
                 parks it, or "SCHEMA"; empty if it may join
-    rule        the rule that leaves it out; None if it is none, or the router does not name it
+    rule        the rule that leaves it out; None if no rule does, or if the router does not say
     stamp       its stamp, with the attempts of the letter or of the ledger, whichever are more
     key         its ordering key as text; empty if it has none: it is in order with no other
     sequence    its place within the key: texts compare as Python compares them

@@ -190,7 +190,7 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
 
 
 _UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading a value raises that nobody has thought of."""
+"""What reading a value may raise beside a refusal."""
 
 
 def _read(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
