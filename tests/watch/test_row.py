@@ -95,6 +95,7 @@ def test_a_field_of_a_later_version_is_left_out() -> None:
         '{"first_at":true,"ran_at":2}',
         '{"first_at":1,"ran_at":2,"queues":[]}',
         '{"first_at":1,"ran_at":2,"queues":{"dlq":{"messages":"3"}}}',
+        '{"first_at":1,"ran_at":2,"queues":{"dlq":{"filled_at":-7.5}}}',
         '{"first_at":1,"ran_at":2,"levels":{"x":{"value":3}}}',
         '{"first_at":NaN,"ran_at":2}',
         '{"first_at":1,"ran_at":2,"depths":[true]}',

@@ -363,7 +363,10 @@ def _value(kind: Any, data: object, *, forgets: bool = False) -> Any:
         if not isinstance(data, kind):
             raise TypeError(f"not a {kind.__name__}")
         return data
-    return _number(data)
+    if (number := _number(data)) < 0:
+        # A queue that has held messages since before all time would be saved at once.
+        raise TypeError("before all time, or less than none")
+    return number
 
 
 def _mapping(data: object) -> Mapping[str, Any]:
@@ -384,8 +387,6 @@ ones would end the watch each minute."""
 
 
 def _number(data: object) -> Any:
-    if isinstance(data, bool) or not isinstance(data, int | float):
-        raise TypeError("not a number")
-    if abs(data) >= _TOO_MUCH:
-        raise TypeError("more than can be counted")
-    return data
+    if isinstance(data, int | float) and not isinstance(data, bool) and abs(data) < _TOO_MUCH:
+        return data
+    raise TypeError("not a number, or more than can be counted")
