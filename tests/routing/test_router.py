@@ -33,6 +33,7 @@ from deadletter.routing.router import (
     Verdict,
     usable_verdicts,
 )
+from deadletter.routing.selection import Selection
 from deadletter.routing.wire import (
     answer_event,
     answer_from_json,
@@ -43,6 +44,7 @@ from deadletter.routing.wire import (
     question_from_json,
     question_to_json,
 )
+from deadletter.rules.document import Document, DocumentBuilder, Documents
 from deadletter.rules.refused_rule import RefusedRule
 from deadletter.rules.rulebook import RuleBook, RulesUnavailable, read_rules
 from deadletter.settings.backoff import Backoff
@@ -124,7 +126,9 @@ class CausesOf:
         return self.books.causes_
 
 
-def router(books: Books, pipeline: Pipeline = PIPELINE) -> DirectRouter:
+def router(
+    books: Books, pipeline: Pipeline = PIPELINE, documents: Documents | None = None
+) -> DirectRouter:
     return DirectRouter(
         pipeline=pipeline,
         rules=books,
@@ -134,6 +138,7 @@ def router(books: Books, pipeline: Pipeline = PIPELINE) -> DirectRouter:
         clock=lambda: NOW,
         random=Random(1),
         causes=CausesOf(books),
+        documents=documents,
     )
 
 
@@ -202,6 +207,44 @@ def test_the_attempt_counts_on_from_the_letter_or_the_ledger_whichever_has_more(
         verdict_of(books, stamped(Stamp("origin", carried, 1_789_999_000_000))).stamp.attempt
         == attempt
     )
+
+
+class TrapDocuments(DocumentBuilder):
+    """A defect that the messages named meet."""
+
+    traps: frozenset[str] = frozenset()
+
+    def build(self, letter: Letter, *rest: Any) -> Document:
+        if letter.message_id in self.traps:
+            raise TypeError("a defect")
+        return super().build(letter, *rest)
+
+
+def with_defect(books: Books, *traps: str) -> DirectRouter:
+    documents = TrapDocuments(PIPELINE)
+    documents.traps = frozenset(traps)
+    return router(books, documents=documents)
+
+
+def test_a_message_that_a_defect_meets_stays_and_the_others_are_decided() -> None:
+    asked = [Question(letter(message_id=f"m{n}")) for n in range(4)]
+    answer = with_defect(Books(), "m1", "m2").decide(asked)
+    assert [verdict.message_id for verdict in answer.verdicts] == ["m0", "m3"]
+    assert answer.bad_rows == ("message m1: TypeError", "message m2: TypeError")
+    alone = with_defect(Books(), "m1").decide(asked[1:2])
+    assert (alone.verdicts, alone.bad_rows) == ((), ("message m1: TypeError",))
+
+
+def test_a_run_picks_the_messages_that_no_defect_meets() -> None:
+    asked = [Question(letter(message_id=f"m{n}"), replay=True) for n in range(3)]
+    picks = with_defect(Books(), "m1").select(asked, Selection())
+    assert [pick.message_id for pick in picks] == ["m0", "m2"]
+
+
+def test_a_store_that_gives_no_answer_is_not_taken_for_a_defect() -> None:
+    books = Books(down="circuits")
+    with pytest.raises(RouterUnavailable):
+        with_defect(books, "m1").decide([Question(letter(message_id="m2"))])
 
 
 def test_attempts_in_the_ledger_alone_exhaust_a_letter() -> None:
