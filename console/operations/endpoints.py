@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.contract import ENDPOINTS, EVERY_PIPELINE
 from deadletter.webhook.endpoint import (
     DEFAULT_ENDPOINT,
+    PAUSES_END,
     BadEndpoint,
     Endpoint,
     SecretUnusable,
@@ -41,7 +42,7 @@ class ListedEndpoint:
     endpoint: Annotated[str, "the endpoint's name"]
     url: Annotated[str, "scheme, host and port of its URL, or `?` for a refused URL"]
     standing: Annotated[str, "`enabled`, `disabled`, `throttled` or `invalid`"]
-    because: Annotated[str, "why it is not enabled, if that is known"]
+    because: Annotated[str, "why it is not enabled, if that is known; or which pause is ignored"]
     disabled_at: Annotated[datetime | None, "when the dispatcher disabled it"]
     throttled_until: Annotated[datetime | None, "until when nothing is posted to it"]
     secrets: Annotated[Sequence[str], "names of the secrets that sign"]
@@ -157,12 +158,14 @@ def target(endpoint_id: str) -> str:
 def listed(row: EndpointRow, now: datetime) -> ListedEndpoint:
     """An endpoint as the dispatcher sees it now."""
     endpoint = row.endpoint
-    until = moment(endpoint.throttled_until) if endpoint and endpoint.throttled_until else None
+    until = endpoint.throttled_until if endpoint else 0.0
     if endpoint is None:
         standing, because = "invalid", row.why
     elif not endpoint.enabled:
         standing, because = "disabled", endpoint.disabled_because
-    elif until is not None and until > now:
+    elif until > now.timestamp() + PAUSES_END:
+        standing, because = "enabled", "its throttled_until is beyond any pause, and is ignored"
+    elif until > now.timestamp():
         standing, because = "throttled", f"it answered {endpoint.throttled_by}"
     else:
         standing, because = "enabled", ""
@@ -173,7 +176,7 @@ def listed(row: EndpointRow, now: datetime) -> ListedEndpoint:
         standing=standing,
         because=because,
         disabled_at=moment(row.columns.get("disabled_at")) if standing == "disabled" else None,
-        throttled_until=until if standing == "throttled" else None,
+        throttled_until=moment(until) if standing == "throttled" else None,
         secrets=endpoint.secrets if endpoint else (),
     )
 

@@ -78,14 +78,14 @@ def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
 
 def _in_lane(place: Place, here: str) -> Iterator[Step]:
     lane = place.waiting_for or ""
-    name = lane.partition(":")[2]
+    name = quote(lane.partition(":")[2])
     if lane.startswith(circuit_lane("")):
         yield Step(
-            f"dlq show circuit:{quote(name)} {here}",
+            f"dlq show circuit:{name} {here}",
             "says why the circuit is open, and since when:",
         )
         yield Step(
-            f"dlq circuit close {quote(name)} {here} --reason {WHY} --expires 1h",
+            f"dlq circuit close {name} {here} --reason {WHY} --expires 1h",
             "closes it by hand, so that its messages leave:",
         )
     elif lane.startswith(delay_lane("")):

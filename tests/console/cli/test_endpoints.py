@@ -55,6 +55,8 @@ def test_the_list_shows_the_standing_of_each_endpoint_and_no_path(registry: Any,
              disabled_at=1_700_000_000)  # fmt: skip
     register(registry, endpoint="busy", throttled_until=int(time.time()) + 600, throttled_by=429)
     register(registry, endpoint="calm", throttled_until=1_700_000_000, throttled_by=429)
+    # The dispatcher takes no row's word for a pause that it would never write itself.
+    register(registry, endpoint="long", throttled_until=int(time.time()) + 9_000, throttled_by=429)
     register(registry, endpoint="odd", url=5)
     register(registry, endpoint="plain", url="http://hooks.acme.example")
     done = dlq("endpoint list", ends=Exit.DONE, says="it answered 410")
@@ -64,8 +66,10 @@ def test_the_list_shows_the_standing_of_each_endpoint_and_no_path(registry: Any,
     there = f"https://{NAME}"
     assert standings == {
         "busy": ("throttled", there), "calm": ("enabled", there), "default": ("enabled", there),
-        "odd": ("invalid", "?"), "off": ("disabled", there), "plain": ("enabled", "?"),
+        "long": ("enabled", there), "odd": ("invalid", "?"), "off": ("disabled", there), "plain": ("enabled", "?"),
     }  # fmt: skip
+    (long,) = (row for row in endpoints if row["endpoint"] == "long")
+    assert "is ignored" in long["because"]
     (off,) = (row for row in endpoints if row["endpoint"] == "off")
     assert off["disabled_at"] == "2023-11-14T22:13:20Z"
 

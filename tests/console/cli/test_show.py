@@ -156,7 +156,10 @@ def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
     assert f'dlq retry {ORIGIN} --pipeline orders --reason "<why>"' in commands
 
 
-@pytest.mark.parametrize("lane", [circuit_lane("orders"), "rule:slow", PARKED_LANE])
+@pytest.mark.parametrize(
+    "lane",
+    [circuit_lane("orders"), "rule:slow", "rule:it's slow", "delay:it's slow", PARKED_LANE],
+)
 def test_each_suggested_command_brings_the_reason_that_it_needs(
     recorded: Cloud, dlq: Dlq, lane: str
 ) -> None:
