@@ -40,14 +40,13 @@ def test_every_field_of_a_row_is_read() -> None:
         "f1_0": second.to_data(),
         "f0_1": {**first.to_data(), "at": Decimal(str(first.at)), "attempt": Decimal(0)},
         "attempt": Decimal(3),
-        "released_at": Decimal("1789999999.5"),
         "stamp": stamps.attribute(MARK).value,
         "recovered_at": Decimal("1790000001.5"),
         "recovered_attempt": Decimal(2),
         "ttl": Decimal(1),
     }
     assert row_from_item(item) == LedgerRow(
-        (first, second), 3, 1789999999.5, MARK, recovered_at=1790000001.5, recovered_attempt=2
+        (first, second), 3, MARK, recovered_at=1790000001.5, recovered_attempt=2
     )
 
 
@@ -99,8 +98,6 @@ def test_the_attempt_is_at_least_that_of_the_last_failure() -> None:
     item = {"f4_1": failed(at=10.0, attempt=4).to_data(), "attempt": Decimal(2)}
     assert row_from_item(item).attempt == 4
     assert row_from_item({**item, "attempt": Decimal(7)}).attempt == 7
-    # A release restarts the count.
-    assert row_from_item({**item, "attempt": Decimal(0), "released_at": 11}).attempt == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=200))
@@ -131,7 +128,6 @@ def test_an_item_without_attributes_is_an_empty_row() -> None:
         {"recovered_attempt": "the first"},
         {"attempt": "many"},
         {"attempt": None},
-        {"released_at": "yesterday"},
         {"stamp": "{}"},
         {"stamp": "not a stamp"},
         {"stamp": {"origin": "o"}},
@@ -182,16 +178,6 @@ def test_a_retry_is_free_after_a_life_that_was_spared_or_used_no_attempt() -> No
     assert [is_free(mark, row) for mark in lives] == [True, False, True]
 
 
-def test_failures_from_before_a_release_do_not_count() -> None:
-    before, at, after = (failed(at=moment, attempt=n) for n, moment in enumerate((1.0, 2.0, 3.0)))
-    row = LedgerRow((before, at, after), released_at=2.0)
-    assert row.since_release == (at, after)
-    assert row.last == after
-    assert row.lives_by_fingerprint() == {"f1": 2}
-    assert LedgerRow((before,), released_at=2.0).last is None
-    assert NO_ROW.last is None
-
-
 @each_row(
     ("attempt", "receive", "name"),
     [(0, 1, "f0_1"), (0, 2, "f0_0"), (7, 3, "f7_0"), (8, 1, "f0_1"), (9, 4, "f1_0")],
@@ -207,12 +193,6 @@ def test_a_row_that_cannot_be_read_is_not_an_empty_one() -> None:
     assert row_from_item({"attempt": "many"}).unreadable
     assert not NO_ROW.unreadable
     assert not row_from_item({}).unreadable
-
-
-def test_a_failure_at_the_moment_of_the_release_counts() -> None:
-    item = {"f4_1": failed(at=10.0, attempt=4).to_data(), "released_at": Decimal(10)}
-    assert row_from_item(item).attempt == 4
-    assert row_from_item({**item, "released_at": Decimal("10.5")}).attempt == 0
 
 
 @pytest.mark.parametrize("way", Recovery)

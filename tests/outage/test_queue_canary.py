@@ -324,7 +324,6 @@ def failed(**fields: object) -> Failure:
         (LedgerRow((failed(blame=Blame.NEITHER, http_status=503),)), CanaryVerdict.NEUTRAL),
         (LedgerRow((failed(),), recovered_at=9.0), CanaryVerdict.SUCCESS),
         (LedgerRow((failed(attempt=2),)), None),
-        (LedgerRow((failed(),), released_at=6.0), None),
         (LedgerRow((failed(category=Category.BUSINESS),)), CanaryVerdict.NEUTRAL),
         (LedgerRow((failed(category=Category.SCHEMA),)), CanaryVerdict.NEUTRAL),
         (

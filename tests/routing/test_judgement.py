@@ -374,11 +374,6 @@ def test_only_the_last_failure_can_be_permanent() -> None:
     assert isinstance(judge(replace(PLAIN_CASE, row=row)), Redrive)
 
 
-def test_failures_before_a_release_no_longer_count() -> None:
-    case = poisonous(schema_failed(PLAIN_CASE))
-    assert isinstance(judge(replace(case, row=replace(case.row, released_at=NOW - 1))), Redrive)
-
-
 @pytest.mark.parametrize(
     ("library", "attempt", "silent"),
     [(True, 0, False), (True, 1, True), (False, 1, False)],
@@ -389,14 +384,6 @@ def test_a_second_return_without_a_recorded_failure_is_silent(
     case = pipelined(replace(PLAIN_CASE, row=LedgerRow()), consumer_library=library)
     decision = judge(replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=attempt)))
     assert isinstance(decision, Park) is silent
-
-
-def test_a_failure_recorded_before_a_release_does_not_count_after_it() -> None:
-    row = LedgerRow((failed(at=NOW - 60),), released_at=NOW - 30)
-    case = pipelined(replace(PLAIN_CASE, row=row), consumer_library=True)
-    decision = judge(case)
-    assert isinstance(decision, Park)
-    assert decision.reason is Reason.CRASH
 
 
 @each_row(

@@ -98,9 +98,8 @@ class LedgerRow:
     """The ledger's row of one origin id.
 
     `failures` are oldest first, at most as many as the row has slots; `attempt` is the
-    highest that was recorded; `released_at` (epoch seconds) is when a person last
-    released the letter, and only failures after it count. `stamp` is set for a letter
-    that could not carry its own; its row has the id that the letter was sent with.
+    highest that was recorded. `stamp` is set for a letter that could not carry its own; its row
+    has the id that the letter was sent with.
     `recovered_at` (epoch seconds) is when the letter was processed, in the life
     `recovered_attempt`, and `recovered_as` says how. `tried` is the last life with a failure that
     uses an attempt: of a life with many receives, the row keeps only the last. `ended_as` says how
@@ -117,7 +116,6 @@ class LedgerRow:
 
     failures: tuple[Failure, ...] = ()
     attempt: int = 0
-    released_at: float = 0.0
     stamp: Stamp | None = None
     unreadable: bool = False
     recovered_at: float | None = None
@@ -174,19 +172,12 @@ class LedgerRow:
         return self.ended_as if self.ended_as and self.ended_attempt == attempt else None
 
     @property
-    def since_release(self) -> tuple[Failure, ...]:
-        if not self.released_at:
-            return self.failures
-        return tuple(failure for failure in self.failures if failure.at >= self.released_at)
-
-    @property
     def last(self) -> Failure | None:
-        recent = self.since_release
-        return recent[-1] if recent else None
+        return self.failures[-1] if self.failures else None
 
     def used_attempt(self, life: int) -> bool:
         """Whether a life used up an attempt; a life without a recorded failure did."""
-        failures = [failure for failure in self.since_release if failure.attempt == life]
+        failures = [failure for failure in self.failures if failure.attempt == life]
         if not failures or self.tried == life:
             return True
         return any(map(uses_attempt, failures))
@@ -214,7 +205,7 @@ class LedgerRow:
         `counts` says whether a failure counts at all.
         """
         lives: defaultdict[str, set[int]] = defaultdict(set)
-        for failure in self.since_release:
+        for failure in self.failures:
             explained = failure.explained_by_dependency or not counts(failure)
             if failure.fingerprint and not explained:
                 lives[failure.fingerprint].add(failure.attempt)
@@ -273,8 +264,7 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
             for name, data in item.items()
             if name[:1] == "f" and _SLOT.fullmatch(name)
         ]
-        released_at = float(item.get("released_at", 0))
-        attempts = [failure.attempt for failure in failures if failure.at >= released_at]
+        attempts = [failure.attempt for failure in failures]
         recovered_at, recovered_attempt = item.get("recovered_at"), item.get("recovered_attempt")
         ended_attempt = item.get("ended_attempt")
         return LedgerRow(
@@ -282,7 +272,6 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
                 sorted(failures, key=lambda failure: (failure.at, failure.attempt, failure.receive))
             ),
             attempt=max(int(item.get("attempt", 0)), *attempts, 0),
-            released_at=released_at,
             stamp=_stamp(item.get("stamp")),
             recovered_at=None if recovered_at is None else float(recovered_at),
             recovered_attempt=None if recovered_attempt is None else int(recovered_attempt),

@@ -176,7 +176,7 @@ def failed_by_itself(row: LedgerRow, key: str, pipeline: str) -> bool:
     What it would show as a canary is known already, and is nothing. A letter that the consumer
     only gave back untried has not failed.
     """
-    tried = [failure for failure in row.since_release if was_tried(failure)]
+    tried = [failure for failure in row.failures if was_tried(failure)]
     return bool(tried) and (
         is_of_another(row, key, pipeline) or shown_by(tried[-1], key) is Evidence.NEUTRAL
     )
@@ -201,7 +201,7 @@ class BlamelessLetters:
             return None
         origin = verdict.stamp.origin
         row = self.ledger.rows([origin]).get(origin, NO_ROW)
-        unknown = self.recorded and not row.since_release
+        unknown = self.recorded and not row.failures
         if row.unreadable or unknown or failed_by_itself(row, key, self.pipeline):
             return None
         return verdict

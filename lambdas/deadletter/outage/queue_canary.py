@@ -155,9 +155,7 @@ def verdict_from_row(row: LedgerRow, attempt: int, key: str, pipeline: str) -> C
     if row.recovered_at is not None:
         return CanaryVerdict.NEUTRAL if row.recovered_unasked else CanaryVerdict.SUCCESS
     failures = [
-        failure
-        for failure in row.since_release
-        if failure.attempt == attempt and was_tried(failure)
+        failure for failure in row.failures if failure.attempt == attempt and was_tried(failure)
     ]
     if not failures:
         return None

@@ -290,7 +290,7 @@ def poison(case: Case) -> Decision | None:
     """
     needed, last = case.pipeline.poison_lives, case.row.last
     is_row = case.alike >= ROW_OF_POISON and needed > LIVES_IN_A_ROW
-    if last is None or len(case.row.since_release) < (LIVES_IN_A_ROW if is_row else needed):
+    if last is None or len(case.row.failures) < (LIVES_IN_A_ROW if is_row else needed):
         return None
     lives = case.row.lives_by_fingerprint(
         lambda failure: failure.category is not Category.INTEGRATION and case.counts(failure)
@@ -311,7 +311,7 @@ def silent(case: Case) -> Decision | None:
     The letter probably kills the consumer.
     """
     back_again = case.stamp.attempts_used >= 1
-    if case.pipeline.consumer_library and back_again and not case.row.since_release:
+    if case.pipeline.consumer_library and back_again and not case.row.failures:
         return Park(Reason.CRASH, "came back without any recorded failure")
     return None
 

@@ -66,7 +66,8 @@ def test_the_list_shows_the_standing_of_each_endpoint_and_no_path(registry: Any,
     there = f"https://{NAME}"
     assert standings == {
         "busy": ("throttled", there), "calm": ("enabled", there), "default": ("enabled", there),
-        "long": ("enabled", there), "odd": ("invalid", "?"), "off": ("disabled", there), "plain": ("enabled", "?"),
+        "long": ("enabled", there), "odd": ("invalid", "?"), "off": ("disabled", there),
+        "plain": ("enabled", "?"),
     }  # fmt: skip
     (long,) = (row for row in endpoints if row["endpoint"] == "long")
     assert "is ignored" in long["because"]
