@@ -171,7 +171,7 @@ def _listed(found: FoundMessage, matcher: Matcher, *, body: bool) -> ListedMessa
         pipeline=found.pipeline, place=found.place,
         message_id=found.origin, current_id=found.copy, business_id=matcher.business_id(found),
         tenant=matcher.tenant(found),
-        first_sent=moment(found.first_sent) if stamp else _sent(found),
+        first_sent=moment(found.sent),
         since=moment(since), due=moment(found.due),
         attempts=stamp.attempt if stamp else entry.attempt if entry else None,
         reason=found.reason, rule=found.rule, outcome=found.outcome, because=found.because,
@@ -182,11 +182,6 @@ def _listed(found: FoundMessage, matcher: Matcher, *, body: bool) -> ListedMessa
         received=int(received) if received.isdigit() else None,
         body=shown.body if shown else None, attributes=attributes_of(shown) if shown else None,
     )  # fmt: skip
-
-
-def _sent(found: FoundMessage) -> datetime | None:
-    sent = found.letter.sent_ms if found.letter else None
-    return moment(sent / 1000) if sent else None
 
 
 def attributes_of(letter: Any) -> Mapping[str, Any]:

@@ -59,11 +59,18 @@ class FoundMessage:
     """Reads the letter, where that costs no receive."""
 
     @property
-    def first_sent(self) -> float | None:
-        """When its producer sent it; of one that only its record knows, when it failed first."""
+    def sent(self) -> float | None:
+        """When its producer sent it; None if that is not known."""
         if self.stamp is not None and self.stamp.first_sent:
             return self.stamp.first_sent / 1000
-        return None if self.entry is None else self.entry.first_at
+        sent = None if self.letter is None else self.letter.sent_ms
+        return sent / 1000 if sent else None
+
+    @property
+    def first_sent(self) -> float | None:
+        """When its producer sent it; of one that only its record knows, when it failed first."""
+        recorded = None if self.entry is None else self.entry.first_at
+        return recorded if self.sent is None else self.sent
 
 
 class Matcher:

@@ -303,7 +303,7 @@ class _OfPipeline:
         for lane in names:
             # Elsewhere no outcome is known: its run tells of what has left it.
             is_told = not of_outcomes or lane.startswith(run_lane(""))
-            is_chosen = not self._places or any(_holds(place, lane) for place in self._places)
+            is_chosen = not self._places or any(holds_lane(place, lane) for place in self._places)
             if is_told and is_chosen:
                 self._lane(lane)
         if of_outcomes:
@@ -411,7 +411,7 @@ class _OfPipeline:
                 if each.lane == PARKED_LANE:
                     is_meant = not only_homes or each.home in homes
                 else:
-                    is_meant = not other or any(_holds(place, each.lane) for place in others)
+                    is_meant = not other or any(holds_lane(place, each.lane) for place in others)
                 if is_meant:
                     yield each
 
@@ -419,7 +419,7 @@ class _OfPipeline:
         """Say of a named place that nothing waits there, and which is near."""
         for place in self._places:
             is_named = place.kind in (PlaceKind.CIRCUIT, PlaceKind.RULE)
-            if is_named and not any(_holds(place, lane) for lane in lanes):
+            if is_named and not any(holds_lane(place, lane) for lane in lanes):
                 near = closest(str(place), list(map(place_of, lanes)))
                 meant = f" Did you mean {near}?" if near else ""
                 self._walk.notes.append(f"Nothing of {self._name} waits for {place}.{meant}")
@@ -609,7 +609,7 @@ def _parts(found: Iterable[T], size: int) -> Iterator[list[T]]:
         yield part
 
 
-def _holds(place: ChosenPlace, lane: str) -> bool:
+def holds_lane(place: ChosenPlace, lane: str) -> bool:
     """Whether a lane of the waiting room is meant by a place."""
     kind, _, name = lane.partition(":")
     found = PlaceKind.TIME if lane == DUE_LANE or kind == "delay" else kind

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deadletter.contract import (
-    MAIN_DLQ,
-    PARKED_LANE,
-    circuit_lane,
-    delay_lane,
-    is_of_delays,
-    parking_source,
-    rule_lane,
-    run_lane,
-)
+from deadletter.contract import MAIN_DLQ, PARKED_LANE, parking_source, run_lane
 from deadletter.replay.plan import LANE
 
 from .app import App, DeployedPipeline
@@ -24,6 +15,7 @@ from .errors import Cause, Problem, aws_errors
 from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
+from .places import holds_lane
 from .replay_census import ReplaySource, parked_sources
 from .selection import Choice, ChosenPlace, Operator, PlaceKind, Term, compiled
 from .session import Session
@@ -194,6 +186,7 @@ def _of_place(
         case PlaceKind.DEDICATED:
             known = pipeline.dedicated
             yield from _named(place, {id_: ReplaySource(id_, url=known[id_]) for id_ in known})
+            yield from _lanes(session, app, pipeline, place)
         case PlaceKind.PARKED:
             own = parked_sources(pipeline)
             named = {each.id.removeprefix(parking_source("")): each for each in own}
@@ -228,11 +221,6 @@ def _lanes(
 ) -> Iterator[ReplaySource]:
     with aws_errors():
         names = sorted(lane.name for lane in waiting_room(session, app, pipeline).lanes())
-    wanted: Callable[[str], bool] = {
-        PlaceKind.CIRCUIT: {circuit_lane(place.name)}.__contains__,
-        PlaceKind.RULE: {rule_lane(place.name), delay_lane(place.name)}.__contains__,
-        PlaceKind.TIME: is_of_delays,
-    }.get(place.kind, lambda _: True)
     for name in names:
-        if name != PARKED_LANE and not name.startswith(run_lane("")) and wanted(name):
+        if not name.startswith(run_lane("")) and holds_lane(place, name):
             yield ReplaySource(f"{LANE}{name}", lane=name)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from console.cli.exit import Exit
-from console.operations import places
+from console.operations import aws, places
 from console.operations.places import COST
+from console.operations.selection import choice
+from console.operations.session import Session
+from console.operations.sources import chosen
 from deadletter.failure.about_letter import hashed
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp as stamps
@@ -21,7 +25,7 @@ from deadletter.replay.names import Name
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.rules.business_key import digest_of
-from tests.console.conftest import Cloud, Dlq
+from tests.console.conftest import REGION, Cloud, Dlq
 from tests.each_row import each_row
 
 SETTINGS = {"context": {"tenantId": "body.tenantId"}, "idempotency_key": "body.order.id"}
@@ -117,7 +121,39 @@ FOUND = {
     "-f 'age<30m' --in main": [],
     "-f since=30m --in main": [],
     "-f until=30m --in main": ["main or dlq"],
+    # A message without a stamp was sent when SQS got it.
+    "-f since=30m --in dlq --look": ["dlq"],
+    "-f until=30m --in dlq --look": ["main or dlq"],
 }
+
+
+LANES = ("due", "delay:slow", "rule:stop", "circuit:bank", "dedicated:vip", f"run:{RUN}")
+
+
+@each_row(
+    ("place", "lanes"),
+    [
+        ("waiting", ["circuit:bank", "delay:slow", "due", "rule:stop"]),
+        ("time", ["delay:slow", "due"]),
+        ("rule:stop", ["rule:stop"]),
+        ("circuit:bank", ["circuit:bank"]),
+        ("dedicated", ["dedicated:vip"]),
+        ("dedicated:vip", ["dedicated:vip"]),
+    ],
+)
+def test_what_is_listed_at_a_place_is_what_is_taken_from_it(
+    cloud: Cloud, dlq: Dlq, place: str, lanes: list[str]
+) -> None:
+    cloud.deploy("orders", dedicated=("vip",))
+    for lane in LANES:
+        wait(cloud, lane, f"copy in {lane}")
+    answer = json.loads(dlq(f"list --in {place} --json").stdout)
+    listed = [str(each["current_id"]).removeprefix("copy in ") for each in answer["messages"]]
+    # What a run has is its own.
+    assert sorted(lane for lane in listed if not lane.startswith("run:")) == lanes
+    session = Session(partial(aws.connect, None, REGION), "deadletter", time.time)
+    taken = chosen(session, choice((), (place,), (), everything=True), "orders")
+    assert sorted(each.lane for each in taken.sources if each.lane) == lanes
 
 
 @each_row("typed", FOUND)
