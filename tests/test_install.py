@@ -27,9 +27,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from console.cli.commands import COMMANDS
 from console.cli.entry import NEEDED, lines, requirement
 from console.cli.exit import Exit
-from console.cli.main import COMMANDS
 from infra import asset, files
 from sandbox.server import Sandbox
 from tests.each_row import each_row

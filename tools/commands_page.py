@@ -13,10 +13,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperGroup
 
+from console.cli.commands import BESIDE_READER, COMMANDS, policies_of
 from console.cli.glossary import TERMS
-from console.cli.main import COMMANDS, app
+from console.cli.main import app
 from console.cli.output import SCHEMA
-from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
 from console.operations.verbs import Planned
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
@@ -79,14 +79,16 @@ To receive from a queue with a KMS key of yours takes `kms:Decrypt` of it.
 
 def page() -> str:
     """docs/commands.md: each command with its line and its policies."""
-    rows = [_row(words, says, policies_of(words)) for words, (_, says) in COMMANDS.items()]
+    rows = [_row(words, each.says, policies_of(words)) for words, each in COMMANDS.items()]
     # What takes more with an option stands below its command.
     for words in BESIDE_READER.keys() - COMMANDS.keys():
         below = list(COMMANDS).index(words.partition(" --")[0]) + 1
         rows.insert(below, _row(words, "The same, with this option.", policies_of(words)))
     queues = [
-        f"| `dlq {words}{'' if words == 'doctor' else ' --in'} queue:NAME` | {_code(actions)} |"
-        for words, actions in AT_ANY_QUEUE.items()
+        f"| `dlq {words}{'' if words == 'doctor' else ' --in'} queue:NAME`"
+        f" | {_code(each.at_queue)} |"
+        for words, each in COMMANDS.items()
+        if each.at_queue
     ]
     tables = (_INTRODUCTION, "\n".join(rows), "\n", _WITHOUT_APP, "\n".join(queues), "\n")
     return "".join([*tables, _DOCTOR_READS])

@@ -27,9 +27,9 @@ from ..operations.errors import Cause, Denied, Problem, explain
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE
 from . import completion, output, progress
+from .commands import BESIDE_READER, help_after_refusal
 from .exit import exit_status
 from .output import Reply
-from .policies import BESIDE_READER, help_after_refusal
 
 Profile = Annotated[
     str | None,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .policies import BODIES, READER, policies_of
+from .commands import BODIES, READER, policies_of
 
 
 class Effect(IntEnum):

@@ -10,10 +10,10 @@ from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from ..operations.verbs import Asked, Verb
 from .command import plain_typer
+from .commands import BESIDE_READER, COMMANDS, READER
 from .exit import MEANING
 from .glossary import TERMS
 from .output import SCHEMA, Block, Line, Styled, TextTable, line
-from .policies import BESIDE_READER, NONE, READER
 from .verb import add
 
 typer_app = plain_typer()
@@ -76,7 +76,10 @@ _POLICIES = (
         (policy, ", ".join(name for name, needed in BESIDE_READER.items() if policy in needed))
         for policy in dict.fromkeys(policy for each in BESIDE_READER.values() for policy in each)
     ),
-    ("none of them", ", ".join(sorted(NONE))),
+    (
+        "none of them",
+        ", ".join(sorted(name for name, each in COMMANDS.items() if each.asks_nothing)),
+    ),
 )
 TOPICS: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
     "words": ("Words, and what they mean", list(TERMS.items())),

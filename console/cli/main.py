@@ -23,92 +23,8 @@ from .command import (
     examples,
     plain_typer,
 )
+from .commands import COMMANDS, GROUPS
 from .exit import DISTRIBUTION, MEANING
-
-GROUPS = {
-    "run": "Runs of retry, discard and restore: planned, paced, stoppable.",
-    "circuit": "Circuit breakers: which dependencies are down, and the manual override.",
-    "endpoint": "Webhook endpoints: where tenants want their events, and which get none.",
-    "rules": "Routing rules: which messages to stop, slow down or set apart.",
-}
-"""The first words of commands of two words, and the line of each in the help."""
-
-COMMANDS = {
-    "status": (".status", "What needs attention, and how full each queue is."),
-    "show": (
-        ".show",
-        "One message, run, rule, circuit, cause or pipeline: all that is on record of it.",
-    ),
-    "groups": (
-        ".groups",
-        "What is failing, and why: messages by cause, tenant and more, with what to type.",
-    ),
-    "ui": (".ui", "A page of this app in your browser, with your own rights."),
-    "init": (".init", "List the account's DLQs, and add chosen ones to cdk.json."),
-    "doctor": (".doctor", "Check what synth can't see around a queue and its DLQ."),
-    "list": (".list", "Which messages there are, where they lie, and why."),
-    "mute": (".mute", "Mute a pipeline's alarms for a while; it ends by itself."),
-    "retry": (".retry", "Send messages again: from DLQs, the parked, or those that wait."),
-    "discard": (".discard", "Throw messages away, for a reason that is kept with them."),
-    "restore": (".discard", "Bring discarded messages back: those of a run, or single ones."),
-    "forget": (".forget", "Erase what is kept of a message, for a data protection request."),
-    "run list": (".runs", "List the runs, those that are live first."),
-    "run hold": (
-        ".runs",
-        "Stop a run: nothing is sent from two seconds after this on. It asks nothing.",
-    ),
-    "run resume": (
-        ".runs",
-        "Go on with a run that was held, by a person or by itself; its step begins anew.",
-    ),
-    "run abort": (".runs", "End a run for good. It sends nothing any more."),
-    "run approve": (
-        ".runs",
-        "Approve the messages of a run that waits for it: its first ones are sent.",
-    ),
-    "run reject": (
-        ".runs",
-        "Reject a run that waits for approval: nothing was sent, its messages are parked.",
-    ),
-    "circuit list": (
-        ".circuits",
-        "List each pipeline's own circuit, and all others that are not closed or overridden.",
-    ),
-    "circuit open": (
-        ".circuits",
-        "Open a circuit by hand: nothing is sent on, and live traffic is paused too.",
-    ),
-    "circuit close": (".circuits", "Close a circuit by hand: messages are sent again."),
-    "circuit release": (
-        ".circuits",
-        "End what a person said about a circuit. An open circuit is tried with a canary at once.",
-    ),
-    "endpoint list": (
-        ".endpoints",
-        "List the endpoints of all tenants, and why an endpoint gets nothing.",
-    ),
-    "endpoint add": (
-        ".endpoints",
-        "Add an endpoint of a tenant, or enable it again; it is checked first.",
-    ),
-    "endpoint disable": (
-        ".endpoints",
-        "Disable an endpoint, within seconds: nothing is posted to it.",
-    ),
-    "rules list": (".rules", "The rules in the order they are tried, and what each does."),
-    "rules add": (".rules", "Add a rule, in effect within a minute."),
-    "rules disable": (".rules", "Disable a rule, within a minute; it stays in the table."),
-    "rules remove": (".rules", "Remove a rule; dlq rules undo brings it back."),
-    "rules undo": (".rules", "Take the last change of a rule back."),
-    "rules test": (
-        ".rule_trial",
-        "What a rule would match, without effect; or check files of rules.",
-    ),
-    "rules apply": (".rules", "Write a file of rules into the table."),
-    "audit": (".audit", "Who changed what, when and why: the newest first."),
-    "help": (".help", "What holds for all commands: words, exit statuses, JSON, policies."),
-}
-"""Each command's module, which holds it in `typer_app`, and its line in the help."""
 
 SAME = {"redrive": "retry", "replay": "retry"}
 """AWS's words for a command of ours: they run it, as it plans and asks first."""
@@ -117,7 +33,7 @@ SAME = {"redrive": "retry", "replay": "retry"}
 @cache
 def _made(words: str) -> Any:
     """The command of these words; only its module is imported."""
-    module, _ = COMMANDS[words]
+    module = COMMANDS[words].module
     found = typer.main.get_command(import_module(module, __package__).typer_app)
     return getattr(found, "commands", {}).get(words.rpartition(" ")[2], found)
 
@@ -146,7 +62,7 @@ class _Commands(Group):
             formatter.write_dl([(name, self._line(name)) for name in self.list_commands(ctx)])
 
     def _line(self, name: str) -> str:
-        return GROUPS[name] if name in GROUPS else COMMANDS[name][1]
+        return GROUPS[name] if name in GROUPS else COMMANDS[name].says
 
 
 class _Below(_Commands):
@@ -160,7 +76,7 @@ class _Below(_Commands):
         return _made(words) if words in COMMANDS else None
 
     def _line(self, name: str) -> str:
-        return COMMANDS[f"{self.name} {name}"][1]
+        return COMMANDS[f"{self.name} {name}"].says
 
 
 def _exit_statuses() -> str:

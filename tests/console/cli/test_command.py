@@ -16,9 +16,10 @@ import pytest
 from botocore import exceptions
 from botocore.client import BaseClient
 
+from console.cli.commands import BESIDE_READER, policies_of
+from console.cli.commands import COMMANDS as TABLE
 from console.cli.exit import Exit, exit_status
 from console.cli.help import TOPICS
-from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
 from console.operations import app, aws, errors, queue
 from console.operations.errors import Cause, Problem
 from tests.console.conftest import refusing
@@ -164,7 +165,7 @@ A_LOOK = "--in queue:billing-dlq --look"
 AT_QUEUE = {"list": A_LOOK, "groups": A_LOOK, "doctor": "queue:billing-dlq"}
 
 
-@pytest.mark.parametrize("command", AT_ANY_QUEUE)
+@pytest.mark.parametrize("command", [name for name, each in TABLE.items() if each.at_queue])
 def test_a_refusal_at_a_queue_of_no_app_names_actions_and_no_policy_of_an_app(
     cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -190,7 +191,7 @@ def test_the_actions_at_a_queue_of_no_app_are_those_that_are_called(
 
     monkeypatch.setattr(BaseClient, "_make_api_call", noted)
     dlq(f"{command} {A_LOOK}", ends=Exit.DONE)
-    assert called == set(AT_ANY_QUEUE[command])
+    assert called == set(TABLE[command].at_queue)
 
 
 def test_the_policies_of_a_command_are_those_of_the_permissions_table() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from console.cli import did_you_mean, main
+from console.cli import commands, did_you_mean, main
 from console.cli.did_you_mean import MEANINGS, SAYS, Effect, answer, effect_of, meant
 from console.cli.exit import Exit
 from tests.console.command_lines import parse
@@ -22,7 +22,7 @@ from tools import commands_page
 
 WORDS = {word: meaning for meaning in MEANINGS for word in meaning.words.split()}
 ROOT: Any = typer.main.get_command(main.app)
-GROUPS = ("", *main.GROUPS)
+GROUPS = ("", *commands.GROUPS)
 
 RIGHT = {
     "retry ID": "resend, requeue, release, recall",

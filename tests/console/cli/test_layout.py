@@ -18,7 +18,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 from rich.cells import cell_len
 
-from console.cli import main
+from console.cli.commands import COMMANDS
 from console.cli.help import TOPICS
 from console.cli.output import Block, Line, printable, show
 from console.operations.attention import Attention
@@ -124,7 +124,7 @@ class Longest(Random):
 CALLED = {path: entry.callback.__wrapped__.__wrapped__ for path, entry in commands().items()}
 VIEWS = {path: view for path, view in CALLED.items() if hasattr(view, "verb")}
 
-SUGGESTED = re.compile(rf"\b(dlq ({'|'.join(main.COMMANDS)})\b|(aws|npx|cdk) [a-z0-9-]+ [a-z-])")
+SUGGESTED = re.compile(rf"\b(dlq ({'|'.join(COMMANDS)})\b|(aws|npx|cdk) [a-z0-9-]+ [a-z-])")
 
 
 def mistakes(blocks: Sequence[Block]) -> Iterator[str]:

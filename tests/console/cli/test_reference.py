@@ -13,6 +13,8 @@ import pytest
 import typer
 
 from console.cli import main
+from console.cli.commands import COMMANDS as TABLE
+from console.cli.commands import GROUPS
 from console.cli.exit import Exit
 from tests.console.command_lines import parse
 from tests.each_row import each_row
@@ -61,11 +63,11 @@ def test_an_example_is_a_command_line_that_dlq_takes() -> None:
 
 def test_the_help_describes_each_command_as_the_command_itself_does() -> None:
     root: Any = typer.main.get_command(main.app)
-    for words, (_, says) in main.COMMANDS.items():
+    for words, command in TABLE.items():
         entry = root
         for word in words.split():
             entry = entry.get_command(None, word)
-        assert entry.help.splitlines()[0] == says
+        assert entry.help.splitlines()[0] == command.says
 
 
 def test_the_help_lists_every_exit_status(dlq: Any) -> None:
@@ -78,9 +80,9 @@ def test_the_help_lists_every_exit_status(dlq: Any) -> None:
 TYPED = "list A-1 A-2 -p orders -f tenant=acme --query ["
 
 # The commands of one module load the same.
-OF_A_MODULE = {module: f"dlq {words}" for words, (module, _) in main.COMMANDS.items()}
+OF_A_MODULE = {each.module: f"dlq {words}" for words, each in TABLE.items()}
 
-PAGES = ("dlq", *(f"dlq {name}" for name in main.GROUPS), *OF_A_MODULE.values())
+PAGES = ("dlq", *(f"dlq {name}" for name in GROUPS), *OF_A_MODULE.values())
 
 EACH_IN_ITS_CHILD = """
 import os, shlex, sys
@@ -124,7 +126,7 @@ def test_what_is_typed_as_a_text_loads_no_pydantic(loaded: dict[str, set[str]]) 
     assert loaded[f"dlq {TYPED}"] & {"console.cli.list", "pydantic"} == {"console.cli.list"}
 
 
-VIEWS = {f"console.cli.{module[1:]}" for module, _ in main.COMMANDS.values()}
+VIEWS = {f"console.cli.{each.module[1:]}" for each in TABLE.values()}
 
 
 @each_row(
