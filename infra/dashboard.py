@@ -27,8 +27,8 @@ from constructs import Construct
 from deadletter.contract import (
     CATEGORY_DIMENSION,
     EVERY_PIPELINE,
-    FAILURE_CATEGORIES,
     MAIN_DLQ,
+    Category,
     parking_source,
 )
 from deadletter.signals import figures
@@ -211,7 +211,7 @@ def _drawn(subject: Subject, queues: Addresses, figure: Figure) -> Iterator[clou
         for source in (MAIN_DLQ, *queues.dedicated, *parking, "room"):
             yield ours(app, pipeline, figure, source=source)
     elif figure is Figure.FAILURES_BY_CATEGORY:
-        for category in FAILURE_CATEGORIES:
+        for category in map(str, Category):
             metric = ours(app, pipeline, figure, label=category)
             where = {**(metric.dimensions or {}), CATEGORY_DIMENSION: category}
             yield metric.with_(dimensions_map=where)

@@ -188,7 +188,7 @@ def words(hint: Any) -> str:
     if plain is bool:
         return "true or false"
     if plain is int:
-        return f"a whole number{_bounds(limits, '{:g}'.format)}"
+        return f"a whole number{_bounds(limits, '{:.0f}'.format)}"
     if plain is float:
         return f"a number{_bounds(limits, '{:g}'.format)}"
     return "text" if limits.most is None else f"text of at most {limits.most} characters"

@@ -12,10 +12,7 @@ from deadletter.contract import (
     ANY,
     CIRCUIT_LEVELS,
     DEFAULT_PARKING,
-    FAILURE_CATEGORIES,
-    PARKED_FOR,
     Partition,
-    Reason,
     Variable,
     circuit_lane,
     every_partition,
@@ -65,7 +62,6 @@ def test_keys_are_composed_as_they_are_stored() -> None:
 
 
 def test_a_parking_queue_is_chosen_by_reason_or_else_by_the_category_of_the_failure() -> None:
-    assert set(PARKED_FOR) == {*Reason, *FAILURE_CATEGORIES}
     queues = {"POISON": "a", "schema": "b", "transient": "c"}
     assert parking_for(queues, "POISON", "transient") == "a"
     assert parking_for(queues, "PERMANENT", "schema") == "b"

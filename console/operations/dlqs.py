@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import FAILURE_CATEGORIES
+from deadletter.contract import Category
 
 from .aws import Aws
 from .deadline import Asking, Deadline, reads_until
@@ -162,7 +162,7 @@ def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str) -> Mapping[str, Any]:
         "dlq": {"arn": dlq_arn},
         "consumer": _consumer(aws.functions, main),
         # Who can cure what is parked: each looks into a queue of their own.
-        "parking": {category: category for category in FAILURE_CATEGORIES},
+        "parking": {str(category): str(category) for category in Category},
     }
 
 

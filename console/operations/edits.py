@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from deadletter.contract import run_lane
+from deadletter.contract import Body, run_lane
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, compact_json, to_json
 from deadletter.replay.edits import (
@@ -177,9 +177,11 @@ def tried(
 
     wanted = change(found.letter)
     after = edited(found.letter, wanted.body, wanted.attributes)
-    stamp = found.stamp or Stamp(found.letter.message_id)
+    stamp, settings = found.stamp or Stamp(found.letter.message_id), pipeline.settings()
+    is_text = settings.body is Body.JSON and _value(after.body) is _NO_JSON
+    if is_text and after.body != found.letter.body:
+        raise EditRefused("its body would still not be JSON")
     _checked(session, pipeline, after, stamp, accept)
-    settings = pipeline.settings()
     before_key, after_key = (
         _key(settings, letter, stamp, session.clock()) for letter in (found.letter, after)
     )
@@ -200,7 +202,7 @@ def _checked(
     pick = next((pick for pick in picks if pick.message_id == after.message_id), None)
     if pick is None:
         raise EditRefused("no answer was given about the edited message")
-    if pick.left_out in ("SCHEMA", "MALFORMED"):
+    if pick.left_out:
         raise EditRefused(f"the pipeline would not take the edited message: {pick.left_out}")
     if pick.applied and not accept and not stamp.again:
         raise EditRefused(

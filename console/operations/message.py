@@ -110,7 +110,7 @@ class ShownMessage:
     attempts: Annotated[int, "retries so far"]
     fields: Annotated[Mapping[str, str], "values of the pipeline's `context`, as they are kept"]
     endpoint: Annotated[str, "key of its own circuit, such as its endpoint; empty if none"]
-    size: Annotated[int | None, "bytes of the body; null if it is not known"]
+    size: Annotated[int | None, "bytes of body and attributes; null if it is not known"]
     acts: Annotated[Sequence[MessageAct], "its time line: what happened to it, the earliest first"]
     failures: Annotated[Sequence[MessageFailure], "its failures on record, oldest first"]
     places: Annotated[Sequence[Place], "where it is now, the surest place first"]

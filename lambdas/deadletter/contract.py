@@ -156,10 +156,16 @@ class Reason(StrEnum):
     """It was left over when its replay run ended early."""
 
 
-FAILURE_CATEGORIES = ("transient", "schema", "business", "integration")
-"""Who can cure a failure: time, the producer, the business, or the dependency's owner."""
+class Category(StrEnum):
+    """Who can cure a failure: time, the producer, the business, or the dependency's owner."""
 
-PARKED_FOR = (*Reason, *FAILURE_CATEGORIES)
+    TRANSIENT = "transient"
+    SCHEMA = "schema"
+    BUSINESS = "business"
+    INTEGRATION = "integration"
+
+
+PARKED_FOR = (*Reason, *Category)
 """The keys of `parking_for`: each reason, and the category of the failure that is parked."""
 
 
@@ -638,7 +644,7 @@ SOURCE_DIMENSION = "source"
 "parking:<id>", or "room:<kind>" with the first word of the lane's name."""
 
 CATEGORY_DIMENSION = "category"
-"""The third dimension of FailuresByCategory; its values are FAILURE_CATEGORIES."""
+"""The third dimension of FailuresByCategory; its values are those of Category."""
 
 CIRCUIT_LEVELS: Mapping[str, int] = {"CLOSED": 0, "HALF_OPEN": 1, "OPEN": 2}
 """States of a circuit as the figure `CircuitState`, which alarms can compare."""

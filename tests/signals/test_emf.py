@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import CATEGORY_DIMENSION, FAILURE_CATEGORIES
-from deadletter.failure.category import Category
+from deadletter.contract import CATEGORY_DIMENSION
 from deadletter.signals import emf
 from deadletter.signals.figures import Figure
 
 WHERE: dict[str, Any] = {"app": "shop", "pipeline": "orders", "at": 1.5}
 ATTEMPTS = str(Figure.ATTEMPTS_BEFORE_RECOVERY)
-
-
-def test_the_contract_has_the_categories_of_failures() -> None:
-    assert list(FAILURE_CATEGORIES) == [str(category) for category in Category]
 
 
 @pytest.mark.parametrize("letters", [1, 100, 101, 250])

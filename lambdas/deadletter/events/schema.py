@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from deadletter.contract import EVENT_SOURCE, EVENT_VERSION, EventType
+from deadletter.contract import EVENT_SOURCE, EVENT_VERSION, Category, EventType
 
 
 class FieldType(StrEnum):
@@ -85,7 +85,7 @@ COMMON = (
 
 _CAUSE = (
     _text("cause", "the cause, as `dlq groups` shows it", "3f9c2a71b0d4"),
-    _text("category", "transient, integration, schema or business; empty if unknown", "transient"),
+    _text("category", f"{', '.join(Category)}; empty if unknown", "transient"),
     _text("error_type", "type of the error of its newest message; empty if unknown", "HTTPError"),
 )
 _STATES = (

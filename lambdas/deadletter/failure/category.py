@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-
-class Category(StrEnum):
-    """Who can cure a failure: time, the producer, the business, or the dependency's owner.
-
-    The same words as FAILURE_CATEGORIES of the contract, which metrics have as a dimension.
-    """
-
-    TRANSIENT = "transient"
-    SCHEMA = "schema"
-    BUSINESS = "business"
-    INTEGRATION = "integration"
+from deadletter.contract import Category as Category
 
 
 class Blame(StrEnum):

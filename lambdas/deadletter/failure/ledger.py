@@ -73,8 +73,8 @@ class AboutLetter:
     """What a row keeps once of its letter, and not with each failure.
 
     `context` are the values of the pipeline's `context`, `endpoint` is the key of the letter's
-    own circuit if the pipeline has a circuit for each key, `size` the bytes of the body. `trace`
-    is the root of its X-Ray trace, which it keeps through all its lives.
+    own circuit if the pipeline has a circuit for each key, `size` the bytes as SQS counts them.
+    `trace` is the root of its X-Ray trace, which it keeps through all its lives.
     """
 
     context: Mapping[str, str] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class LedgerRow:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the body; None if no failure of the letter is on record."""
+        """Bytes of body and attributes; None if no failure of the letter is on record."""
         return self.about.size
 
     @property

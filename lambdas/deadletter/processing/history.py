@@ -21,7 +21,6 @@ from deadletter.failure.ledger import (
     RecordsUnavailable,
     Recovery,
 )
-from deadletter.message.letter import utf8
 from deadletter.message.stamp import Stamp
 from deadletter.processing.circuit_gate import CircuitGate
 from deadletter.processing.delivery import Delivery, Record, id_of, queue_of, receive_of
@@ -154,7 +153,7 @@ class History:
         about = about_letter(
             document.value["context"],
             document.circuit_key or "",
-            len(utf8(delivery.letter.body)),
+            delivery.letter.size,
             pipeline.ledger,
             pipeline.name,
         )

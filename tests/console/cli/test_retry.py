@@ -455,6 +455,16 @@ def test_a_slip_in_the_editor_sends_nothing(
     assert not functions.machine.started
 
 
+def test_a_body_that_an_edit_leaves_broken_is_not_sent(
+    orders: Any, functions: Any, dlq: Any, editor: Editor
+) -> None:
+    orders.park("orders", "MALFORMED", '{"price": 1.10,,}', origin="broken")
+    editor("1.10", "13")
+    refuses = "its body would still not be JSON"
+    dlq("retry broken --edit", *WHY, ends=Exit.ATTENTION, refuses=refuses)
+    assert not functions.machine.started
+
+
 @pytest.fixture
 def patch(orders: Any, tmp_path: Path) -> Path:
     """A file for a JSON patch, and three parked messages to edit."""
