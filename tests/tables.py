@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import CAUSES
 
 LETTERS, RULES, CIRCUITS, BUCKET = "messages", "rules", "circuits", "bodies"
@@ -28,6 +29,21 @@ def create_messages_table(dynamodb: Any) -> None:
         ("pk", "sk"),
         {"lanes": ("lane", "due"), CAUSES.name: (CAUSES.partition, str(CAUSES.sort))},
         included={CAUSES.name: CAUSES.projected},
+    )
+
+
+def waiting_room(
+    there: Any, *, bucket: str = BUCKET, pipeline: str = "orders", fifo: bool = False
+) -> DynamoDBWaitingRoom:
+    """The waiting room in what has tables (`dynamodb`), objects (`s3`) and a `clock`."""
+    return DynamoDBWaitingRoom(
+        dynamodb=there.dynamodb,
+        table=LETTERS,
+        s3=there.s3,
+        bucket=bucket,
+        pipeline=pipeline,
+        fifo=fifo,
+        clock=there.clock,
     )
 
 

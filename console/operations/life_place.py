@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
     DUE_LANE,
@@ -129,33 +129,25 @@ class Place:
 
     where: Annotated[str, f"{', '.join(Where)}"]
     says: Annotated[str, "the same in a sentence"]
-    since: Annotated[datetime | None, "since when; null if it is not known"]
-    current_id: Annotated[str | None, "its current ID there; null if it is not known"]
+    since: Annotated[datetime | None, "since when; null if it is not known"] = None
+    current_id: Annotated[str | None, "its current ID there; null if it is not known"] = None
     waiting_for: Annotated[
         str | None, "what it waits for, as `circuit:bank`, or `due`: a time; null if it does not"
-    ]
-    due: Annotated[datetime | None, "when it is due; null if no time makes it leave"]
-    because: Annotated[str, "why it is there; empty if it is not on record"]
-    rule: Annotated[str | None, "id of the rule that put it there; null if none did"]
-    run: Annotated[str | None, "id of the run; null without one"]
-    queue: Annotated[str | None, "id of the parking queue; null elsewhere"]
-    by: Annotated[str, "who discarded it; empty elsewhere, or if it is not on record"]
+    ] = None
+    due: Annotated[datetime | None, "when it is due; null if no time makes it leave"] = None
+    because: Annotated[str, "why it is there; empty if it is not on record"] = ""
+    rule: Annotated[str | None, "id of the rule that put it there; null if none did"] = None
+    run: Annotated[str | None, "id of the run; null without one"] = None
+    queue: Annotated[str | None, "id of the parking queue; null elsewhere"] = None
+    by: Annotated[str, "who discarded it; empty elsewhere, or if it is not on record"] = ""
     kept: Annotated[
         str | None, "where the copy of a discarded message is; null without one, or elsewhere"
-    ]
+    ] = None
 
     @property
     def is_judged(self) -> bool:
         """Whether automation will decide about the letter here."""
         return self.where in (Where.WAITING, Where.QUEUE)
-
-
-def _place(where: Where, says: str, **known: object) -> Place:
-    empty: dict[str, object] = {
-        "since": None, "current_id": None, "waiting_for": None, "due": None,
-        "because": "", "rule": None, "run": None, "queue": None, "by": "", "kept": None,
-    }  # fmt: skip
-    return Place(where=where, says=says, **{**empty, **known})  # type: ignore[arg-type]  # the fields of Place by name
 
 
 def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
@@ -179,17 +171,17 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
         how = _RECOVERED.get(row.recovered_as, "processed")
         says, since = f"Its failure record says that it was {how}.", moment(row.recovered_at)
         is_past = row.recovered_as == "superseded"
-        yield _place(Where.SUPERSEDED if is_past else Where.PROCESSED, says, since=since)
+        yield Place(Where.SUPERSEDED if is_past else Where.PROCESSED, says, since=since)
     elif _is_parked(row, last):
         yield _parked(row, parking_queue)
     elif row.has_left_index:
-        yield _place(
+        yield Place(
             Where.GONE,
             "It no longer fails: it was processed at a later receive of its first attempt, or "
             "discarded by a run that is not on record any more.",
         )
     else:
-        yield _place(
+        yield Place(
             Where.QUEUE,
             "In a queue, which SQS can't be asked about: in the main queue, with the consumer, "
             "or in the DLQ.",
@@ -199,7 +191,7 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
 
 def gone(place: Place) -> Place:
     """The place of a letter whose queues are empty, though its record has no end."""
-    return _place(
+    return Place(
         Where.GONE,
         "The main queue and the DLQs are empty, with no message in flight: it was processed "
         "and that is not on record, or deleted, as by a purge or another consumer.",
@@ -211,8 +203,8 @@ def found_in(queue: str, found: FoundLetter) -> Place:
     """The place of a message that was just seen in a queue."""
     stamp, copy = found.stamp, found.letter.message_id
     if not found.home.startswith(parking_source("")):
-        return _place(Where.QUEUE, f"In {queue}: it was seen there just now.", current_id=copy)
-    return _place(
+        return Place(Where.QUEUE, f"In {queue}: it was seen there just now.", current_id=copy)
+    return Place(
         Where.PARKED,
         f"Parked as {(stamp and stamp.reason) or 'an unknown reason'}, in {queue}: it was seen "
         "there just now.",
@@ -227,20 +219,20 @@ def found_in(queue: str, found: FoundLetter) -> Place:
 def processed_by_claim(is_business_id: bool) -> Place:
     """The place of a message that its consumer's own record says is processed."""
     of = "this business ID" if is_business_id else "its ID"
-    return _place(Where.PROCESSED, f"The consumer's entry of {of} says that it was processed.")
+    return Place(Where.PROCESSED, f"The consumer's entry of {of} says that it was processed.")
 
 
 def tried_by_claim(*, is_claimed: bool) -> Place:
     """The place of a message of which only its consumer's own record is known."""
     what = "works on it" if is_claimed else "has tried it"
-    return _place(Where.QUEUE, f"The consumer {what}, and no failure of it is on record.")
+    return Place(Where.QUEUE, f"The consumer {what}, and no failure of it is on record.")
 
 
 def _waiting(waiting: WaitingLetter) -> Place:
     from deadletter.redrive.waiting_room import is_of_run
 
     stamp, lane = waiting.stamp, waiting.lane
-    known = {
+    known: dict[str, Any] = {
         "current_id": waiting.copy,
         "waiting_for": lane,
         "since": moment(stamp.at) if stamp else None,
@@ -251,13 +243,13 @@ def _waiting(waiting: WaitingLetter) -> Place:
         queue = waiting.home.removeprefix("parking:")
         because = (stamp.because if stamp else None) or waiting.because
         says = f"Parked, and saved from expiry: it was in parking queue {queue}."
-        return _place(Where.PARKED, says, **{**known, "queue": queue, "because": because})
+        return Place(Where.PARKED, says, **{**known, "queue": queue, "because": because})
     if is_of_run(lane):
         run = lane.partition(":")[2]
         says = f"Run {run} has it."
-        return _place(Where.RUN, says, **{**known, "run": run})
+        return Place(Where.RUN, says, **{**known, "run": run})
     says = f"It waits for {waits_for(lane)}."
-    return _place(Where.WAITING, says, **{**known, "due": moment(waiting.due)})
+    return Place(Where.WAITING, says, **{**known, "due": moment(waiting.due)})
 
 
 _RECOVERED = {
@@ -302,8 +294,8 @@ def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
         return None
     says = f"Run {noted.run.id}: {MEANING[fate.name]}."
     queue = parking_queue if where is Where.PARKED else None
-    known = {"run": noted.run.id, "since": moment(ticket.at), "current_id": ticket.copy}
-    return _place(where, says, **known, queue=queue)
+    since, copy = moment(ticket.at), ticket.copy
+    return Place(where, says, run=noted.run.id, since=since, current_id=copy, queue=queue)
 
 
 def _is_of_after(row: LedgerRow, at: float) -> bool:
@@ -323,7 +315,7 @@ def _discarded(record: LetterRecord, noted: RunTicket) -> Place:
         says = f"{says} Its copy is kept at {copy}."
     elif copy == "":
         says = f"{says} No copy of it is kept."
-    return _place(
+    return Place(
         Where.DISCARDED,
         says,
         run=noted.run.id,
@@ -369,7 +361,7 @@ def _parked(row: LedgerRow, queue: str) -> Place:
         f"Parked as {reason}, in parking queue {queue} as far as is on record: SQS can't be asked "
         "about one message."
     )
-    return _place(
+    return Place(
         Where.PARKED,
         says,
         since=moment(row.parked_at),

@@ -51,7 +51,7 @@ from deadletter.redrive.waiting_room import (
 from deadletter.routing.decision import DUE, Hold
 from tests.aws.backends import Aws
 from tests.each_row import each_row
-from tests.tables import LETTERS, create_messages_table
+from tests.tables import LETTERS, create_messages_table, waiting_room
 
 BUCKET = "letters-of-the-contract"
 
@@ -88,15 +88,7 @@ def room_of(letters: Aws, *, fifo: bool) -> DynamoDBWaitingRoom:
     letters.s3.create_bucket(
         Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
     )
-    return DynamoDBWaitingRoom(
-        dynamodb=letters.dynamodb,
-        table=LETTERS,
-        s3=letters.s3,
-        bucket=BUCKET,
-        pipeline="orders",
-        fifo=fifo,
-        clock=letters.clock,
-    )
+    return waiting_room(letters, bucket=BUCKET, fifo=fifo)
 
 
 def intent(sequence: int = 1, owner: str = "me", copies: tuple[str, ...] = ("a", "b")) -> Intent:

@@ -481,6 +481,17 @@ def test_what_is_known_of_an_error(error: Any, expected: bool) -> None:
     assert never_left(error) is expected
 
 
+def connections_at(server: Loopback, now: Callable[[], datetime]) -> Connections:
+    return Connections(
+        f"http://127.0.0.1:{server.port}",
+        connect_timeout=CONNECT,
+        read_timeout=READ,
+        idle=1,
+        bundle="",
+        now=now,
+    )
+
+
 def test_what_took_too_long_to_connect_is_not_written_to(
     account: pytest.MonkeyPatch, servers: list[Loopback]
 ) -> None:
@@ -495,14 +506,7 @@ def test_what_took_too_long_to_connect_is_not_written_to(
         return looked_up(*arguments, **options)
 
     account.setattr(socket, "getaddrinfo", slow)
-    connections = Connections(
-        f"http://127.0.0.1:{servers[0].port}",
-        connect_timeout=CONNECT,
-        read_timeout=READ,
-        idle=1,
-        bundle="",
-        now=lambda: NOON + timedelta(seconds=passed),
-    )
+    connections = connections_at(servers[0], lambda: NOON + timedelta(seconds=passed))
     with pytest.raises(ConnectTimeoutError):
         connections.ask(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n")
     assert servers[0].requests == 0
@@ -512,14 +516,7 @@ def test_a_connection_that_came_too_late_is_not_written_to(servers: list[Loopbac
     servers.append(Loopback(answers))
     # The request begins, and asks for a connection; then all of its time is over.
     moments = iter([NOON, NOON])
-    connections = Connections(
-        f"http://127.0.0.1:{servers[0].port}",
-        connect_timeout=CONNECT,
-        read_timeout=READ,
-        idle=1,
-        bundle="",
-        now=lambda: next(moments, NOON + timedelta(seconds=30)),
-    )
+    connections = connections_at(servers[0], lambda: next(moments, NOON + timedelta(seconds=30)))
     with pytest.raises(ConnectTimeoutError):
         connections.ask(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n")
     assert servers[0].requests == 0
@@ -530,14 +527,7 @@ def test_a_clock_that_is_set_back_lengthens_no_wait(
 ) -> None:
     servers.append(Loopback(is_silent))
     moments = iter([NOON, NOON])
-    connections = Connections(
-        f"http://127.0.0.1:{servers[0].port}",
-        connect_timeout=CONNECT,
-        read_timeout=READ,
-        idle=1,
-        bundle="",
-        now=lambda: next(moments, NOON - timedelta(hours=12)),
-    )
+    connections = connections_at(servers[0], lambda: next(moments, NOON - timedelta(hours=12)))
     began = monotonic()
     with pytest.raises(ReadTimeoutError):
         connections.ask(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n")

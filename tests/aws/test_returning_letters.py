@@ -27,7 +27,7 @@ from deadletter.redrive.waiting_room import (
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.routing.decision import Hold
 from tests.aws.backends import Aws
-from tests.tables import LETTERS, create_messages_table
+from tests.tables import LETTERS, create_messages_table, waiting_room
 
 BUCKET = "letters-of-runs"
 SENT = Ticket(run="r", origin="o", copy="c", shard=6, position=9, attempt=3, at=1.0)
@@ -59,15 +59,7 @@ def room_of(aws: Aws, *, fifo: bool = False) -> DynamoDBWaitingRoom:
     aws.s3.create_bucket(
         Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
     )
-    return DynamoDBWaitingRoom(
-        dynamodb=aws.dynamodb,
-        table=LETTERS,
-        s3=aws.s3,
-        bucket=BUCKET,
-        pipeline="orders",
-        fifo=fifo,
-        clock=aws.clock,
-    )
+    return waiting_room(aws, bucket=BUCKET, fifo=fifo)
 
 
 def order(copy: str, lane: str = run_lane("r"), *, group: str = "", body: str = "{}") -> Order:

@@ -37,7 +37,13 @@ from deadletter.replay.run import RunsUnavailable
 from deadletter.routing.decision import Hold
 from tests.aws.backends import Aws
 from tests.each_row import each_row
-from tests.tables import CIRCUITS, LETTERS, create_circuits_table, create_messages_table
+from tests.tables import (
+    CIRCUITS,
+    LETTERS,
+    create_circuits_table,
+    create_messages_table,
+    waiting_room,
+)
 
 BUCKET = "letters-of-the-contract"
 DIGEST = "0123456789abcdef" * 2
@@ -123,15 +129,7 @@ def room(aws: Aws) -> DynamoDBWaitingRoom:
     aws.s3.create_bucket(
         Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
     )
-    return DynamoDBWaitingRoom(
-        dynamodb=aws.dynamodb,
-        table=LETTERS,
-        s3=aws.s3,
-        bucket=BUCKET,
-        pipeline="orders",
-        fifo=False,
-        clock=aws.clock,
-    )
+    return waiting_room(aws, bucket=BUCKET)
 
 
 def order(copy: str, body: str = "{}") -> Order:

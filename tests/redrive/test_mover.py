@@ -344,6 +344,21 @@ class PartlyFailing:
         return {**answer, "Failed": [*answer.get("Failed", []), *failed]}
 
 
+def filled(*, plain: int, fifo: bool) -> Scene:
+    """A scene with so many messages in its DLQ; nine of two groups on FIFO."""
+    scene = Scene()
+    if not fifo:
+        scene.fill(plain=plain)
+        return scene
+    scene = Scene(Stage(replace(scene.stage.pipeline, fifo=True)))
+    for number in range(9):
+        body = f'{{"tenantId": "a", "n": {number}}}'
+        options = {"MessageGroupId": f"g{number % 2}", "MessageDeduplicationId": str(number)}
+        scene.stage.put(body, **options)
+    scene.stage.fail()
+    return scene
+
+
 def is_first(body: str) -> bool:
     return body.endswith(" 1}")
 
@@ -354,16 +369,7 @@ def is_odd(body: str) -> bool:
 
 @pytest.mark.parametrize("fifo", [False, True])
 def test_an_entry_that_sqs_confirms_as_failed_is_sent_again_in_the_same_run(fifo: bool) -> None:
-    scene = Scene()
-    if fifo:
-        scene = Scene(Stage(replace(scene.stage.pipeline, fifo=True)))
-        for number in range(9):
-            body = f'{{"tenantId": "a", "n": {number}}}'
-            options = {"MessageGroupId": f"g{number % 2}", "MessageDeduplicationId": str(number)}
-            scene.stage.put(body, **options)
-        scene.stage.fail()
-    else:
-        scene.fill(plain=9)
+    scene = filled(plain=9, fifo=fifo)
     # On FIFO the three letters behind it follow in the same retry.
     fails = is_first if fifo else is_odd
     scene.stage.redriver_sqs = PartlyFailing(scene.stage.redriver_sqs, fails, 1)  # type: ignore[assignment]
@@ -448,16 +454,7 @@ REFUSED = {
 def test_what_never_left_or_was_throttled_is_sent_again_in_the_same_run(
     why: str, fifo: bool
 ) -> None:
-    scene = Scene()
-    if fifo:
-        scene = Scene(Stage(replace(scene.stage.pipeline, fifo=True)))
-        for number in range(9):
-            body = f'{{"tenantId": "a", "n": {number}}}'
-            options = {"MessageGroupId": f"g{number % 2}", "MessageDeduplicationId": str(number)}
-            scene.stage.put(body, **options)
-        scene.stage.fail()
-    else:
-        scene.fill(plain=20)
+    scene = filled(plain=20, fifo=fifo)
 
     def refuse(calls: Calls, name: str, _options: Mapping[str, Any]) -> None:
         if name == SEND and calls.names.count(SEND) <= 2:

@@ -51,7 +51,7 @@ from deadletter.testing.fakes import client_error
 from tests.each_row import each_row
 from tests.replay.test_forgetting import execute, steps_of
 from tests.simulation.stage import Stage, with_
-from tests.tables import BUCKET, LETTERS
+from tests.tables import BUCKET, LETTERS, waiting_room
 
 DISCARDS = ReplayPlan(
     pipeline="orders",
@@ -113,17 +113,7 @@ def origin(letter: Letter) -> str:
 
 
 def room(stage: Stage) -> DynamoDBWaitingRoom:
-    client: Any = stage.dynamodb
-    s3: Any = stage.s3
-    return DynamoDBWaitingRoom(
-        dynamodb=client,
-        table=LETTERS,
-        s3=s3,
-        bucket=BUCKET,
-        pipeline="orders",
-        fifo=stage.pipeline.fifo,
-        clock=stage.clock,
-    )
+    return waiting_room(stage, fifo=stage.pipeline.fifo)
 
 
 def in_parking_lot(stage: Stage) -> list[ReceivedLetter]:

@@ -18,7 +18,7 @@ from deadletter.redrive.waiting_room import FOREVER, SHARDS, RoomUnavailable, Wa
 from deadletter.routing.router import Question, Router, RouterAnswer
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, with_
-from tests.tables import BUCKET, LETTERS
+from tests.tables import LETTERS, waiting_room
 
 HOUR = 3_600.0
 MINUTE = 60.0
@@ -249,17 +249,7 @@ def due(stage: Stage) -> set[float]:
 
 
 def room_of(stage: Stage) -> DynamoDBWaitingRoom:
-    client: Any = stage.dynamodb
-    s3: Any = stage.s3
-    return DynamoDBWaitingRoom(
-        dynamodb=client,
-        table=LETTERS,
-        s3=s3,
-        bucket=BUCKET,
-        pipeline=stage.pipeline.name,
-        fifo=stage.pipeline.fifo,
-        clock=stage.clock,
-    )
+    return waiting_room(stage, pipeline=stage.pipeline.name, fifo=stage.pipeline.fifo)
 
 
 def entries(room: DynamoDBWaitingRoom) -> list[WaitingRoomEntry]:
