@@ -6,9 +6,11 @@ sends never with one that removes. Nothing is executed.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 
 from .commands import BODIES, READER, policies_of
 
@@ -30,193 +32,15 @@ class Meaning:
     commands: tuple[str, ...]
 
 
-MEANINGS = (
-    Meaning(
-        Effect.CHANGES,
-        (
-            "release recall resend requeue reprocess redeliver resubmit republish reinject send"
-            " move rerun"
-        ),
-        ("retry ID",),
-    ),
-    Meaning(Effect.CHANGES, "start begin launch", ("retry --auto", "run resume RUN")),
-    Meaning(
-        Effect.READS,
-        "ls messages letters browse peek",
-        (
-            *("list", "list --in parked --look", "list --in waiting", "run list"),
-            *("circuit list", "endpoint list", "rules list"),
-        ),
-    ),
-    Meaning(
-        Effect.READS,
-        "show explain get view describe inspect open details info read cat why",
-        ("show ANYTHING", "groups", "list --in waiting", "endpoint list"),
-    ),
-    Meaning(Effect.READS, "runs jobs executions", ("run list",)),
-    Meaning(Effect.READS, "find grep query filter search locate lookup", ("list -f text~TEXT",)),
-    Meaning(Effect.READS, "logs log trace", ("show ID --logs",)),
-    Meaning(
-        Effect.READS,
-        "watch tail follow monitor top",
-        ("status --watch", "show RUN --watch", "show ID --logs"),
-    ),
-    Meaning(
-        Effect.READS,
-        "state depth count stats summary alarms queues",
-        ("status", "groups", "circuit list", "run list", "rules list"),
-    ),
-    Meaning(Effect.READS, "errors failures failed", ("groups", "list --in parked --look")),
-    Meaning(Effect.READS, "cause causes cause-list cause-show", ("groups", "show cause:ID")),
-    Meaning(Effect.READS, "parked waiting", ("list --in parked --look", "list --in waiting")),
-    Meaning(Effect.READS, "poison", ("list --in parked -f reason=POISON --look", "groups")),
-    Meaning(Effect.READS, "history", ("show ANYTHING", "audit")),
-    Meaning(Effect.READS, "changes who", ("audit",)),
-    Meaning(
-        Effect.READS,
-        "health check verify validate diagnose",
-        ("doctor", "status --check", "endpoint add TENANT --dry-run"),
-    ),
-    Meaning(Effect.READS, "config settings policy", ("show PIPELINE", "help environment")),
-    Meaning(
-        Effect.READS, "export download dump save", ("list --look --out FILE", "rules list --yaml")
-    ),
-    Meaning(Effect.READS, "lint", ("rules test --file FILE",)),
-    Meaning(Effect.READS, "simulate preview plan", ("retry ID --dry-run", "rules test RULE_ID")),
-    Meaning(Effect.READS, "report results", ("show RUN", "show PIPELINE")),
-    Meaning(Effect.READS, "observe observed", ("status", "show PIPELINE")),
-    Meaning(Effect.READS, "draw drawing diagram topology", ("status --flow",)),
-    Meaning(Effect.READS, "version", ("--version",)),
-    Meaning(Effect.READS, "usage man commands", ("--help", "help")),
-    Meaning(Effect.CHANGES, "install setup configure adopt", ("init",)),
-    Meaning(
-        Effect.CHANGES,
-        "edit fix patch modify amend transform",
-        (
-            *("retry ID --edit", "rules add RULE_ID --action ACTION --replace"),
-            "endpoint add TENANT --url URL",
-        ),
-    ),
-    Meaning(Effect.CHANGES, "undelete undo undiscard", ("restore RUN", "rules undo RULE_ID")),
-    Meaning(
-        Effect.CHANGES,
-        "quarantine block ban isolate park",
-        tuple(f"rules add RULE_ID --action QUARANTINE -f {key}=ID" for key in ("tenant", "cause")),
-    ),
-    Meaning(Effect.CHANGES, "cause-park", ("rules add RULE_ID --action QUARANTINE -f cause=ID",)),
-    Meaning(Effect.CHANGES, "cause-retry cause-mend", ("retry -f cause=ID",)),
-    Meaning(Effect.CHANGES, "import", ("rules apply FILE",)),
-    Meaning(
-        Effect.CHANGES,
-        "throttle slow limit",
-        ("rules add RULE_ID --action THROTTLE=5 -f tenant=ID",),
-    ),
-    Meaning(
-        Effect.CHANGES,
-        "pause stop halt suspend freeze hold disable",
-        (
-            *("circuit open", "run hold RUN", "rules add RULE_ID --action HOLD"),
-            *("endpoint disable TENANT", "rules disable RULE_ID"),
-        ),
-    ),
-    Meaning(
-        Effect.CHANGES,
-        "resume unpause continue enable auto",
-        (
-            *("circuit release", "run resume RUN", "rules undo RULE_ID"),
-            *("rules add RULE_ID --action ACTION --replace", "endpoint add TENANT"),
-        ),
-    ),
-    Meaning(
-        Effect.CHANGES,
-        "create new add",
-        ("rules add RULE_ID --action ACTION", "endpoint add TENANT --url URL", "init"),
-    ),
-    Meaning(Effect.CHANGES, "acknowledge ack silence snooze", ("mute --for 2h",)),
-    Meaning(Effect.CHANGES, "unmute", ("mute --end",)),
-    Meaning(Effect.CHANGES, "page pager", ("doctor --send-page",)),
-    Meaning(Effect.CHANGES, "approve", ("run approve RUN",)),
-    Meaning(
-        Effect.REMOVES,
-        "delete del drop purge rm trash clear flush empty",
-        ("discard ID", "rules remove RULE_ID"),
-    ),
-    Meaning(Effect.REMOVES, "remove", ("rules remove RULE_ID", "discard ID")),
-    Meaning(Effect.REMOVES, "erase wipe gdpr", ("forget ID --dry-run",)),
-    Meaning(Effect.REMOVES, "cancel abort kill", ("run abort RUN",)),
-    Meaning(Effect.REMOVES, "refuse deny decline", ("run reject RUN",)),
-    Meaning(
-        Effect.REMOVES, "uninstall destroy teardown decommission retire", ("doctor --removal",)
-    ),
-)
+_DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+MEANINGS = [
+    Meaning(Effect[each["effect"].upper()], each["words"], tuple(each["commands"]))
+    for each in _DATA["meanings"]
+]
 """What people type, and what they mean by it."""
 
-SAYS: Mapping[str, str] = {
-    "--help": "all commands",
-    "--version": "the version that is installed",
-    "audit": "who changed what, when and why",
-    "circuit release": "end what a person said about a circuit",
-    "circuit list": "which dependencies are down",
-    "circuit open": "stop all sending, live traffic too",
-    "discard ID": "throw it away; restorable for 90 days",
-    "doctor": "check the queues and what is around them",
-    "doctor --removal": "what is left of a pipeline, and how to remove it",
-    "doctor --send-page": "publish a test page: do alarms arrive?",
-    "endpoint add TENANT --url URL": "add a webhook endpoint",
-    "endpoint disable TENANT": "post nothing to it",
-    "endpoint add TENANT": "check it, and post to it again",
-    "endpoint add TENANT --dry-run": "check where its events go",
-    "endpoint list": "the webhook endpoints",
-    "forget ID --dry-run": "what is kept of one person's message",
-    "groups": "what fails, and why",
-    "help": "exit statuses, environment, JSON, policies",
-    "help environment": "the variables that it reads",
-    "init": "list the account's DLQs, and add some",
-    "list": "which messages there are, and where",
-    "list --in parked --look": "messages that automation gave up",
-    "list --in parked -f reason=POISON --look": "messages that never succeed",
-    "list --in waiting": "messages that wait, and for what",
-    "list --look --out FILE": "copy messages into a file",
-    "list -f text~TEXT": "find messages by text, field, tenant or ID",
-    "mute --end": "end a mute",
-    "mute --for 2h": "mute the alarms for a while",
-    "run abort RUN": "end a run; what is left is parked",
-    "run approve RUN": "let a run send",
-    "run hold RUN": "stop a run, for now",
-    "run list": "the runs",
-    "run reject RUN": "refuse a run; its messages are parked",
-    "run resume RUN": "go on with a held run",
-    "show RUN --watch": "follow one run",
-    "retry --auto": "retry what is due, as the schedule does",
-    "retry -f cause=ID": "send those of a cause again, and end its hold",
-    "retry ID": "send a message again",
-    "retry ID --dry-run": "what a retry would do; sends nothing",
-    "retry ID --edit": "edit a message and send it",
-    "restore RUN": "bring what a run has discarded back",
-    "rules add RULE_ID --action ACTION": "add a rule",
-    "rules add RULE_ID --action ACTION --replace": "change a rule",
-    "rules add RULE_ID --action HOLD": "hold messages by a rule",
-    "rules add RULE_ID --action QUARANTINE -f cause=ID": "a cause's",
-    "rules add RULE_ID --action QUARANTINE -f tenant=ID": "a tenant's",
-    "rules add RULE_ID --action THROTTLE=5 -f tenant=ID": "slow them down",
-    "rules apply FILE": "write a file of rules; it says what changes",
-    "rules disable RULE_ID": "switch a rule off",
-    "rules list": "the rules, and what they match",
-    "rules list --yaml": "all rules, as a file",
-    "rules remove RULE_ID": "remove a rule; rules undo brings it back",
-    "rules test --file FILE": "what is wrong with a file of rules",
-    "rules test RULE_ID": "what a rule matches",
-    "rules undo RULE_ID": "take its last change back",
-    "show ANYTHING": "one message, run, rule, circuit or pipeline",
-    "show cause:ID": "what fails for a cause, and who ended its hold",
-    "show ID --logs": "what the consumer logged about one message",
-    "show PIPELINE": "the settings in force, and what observe has seen",
-    "show RUN": "what became of a run's messages",
-    "status": "what needs attention, how full each queue is",
-    "status --check": "exit with 1 if something needs attention",
-    "status --flow": "this deployment as nodes and edges, to be drawn",
-    "status --watch": "follow all pipelines",
-}
+SAYS: Mapping[str, str] = _DATA["says"]
 """Each command of MEANINGS in a few words."""
 
 REMOVALS = frozenset(

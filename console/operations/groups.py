@@ -522,7 +522,7 @@ def _by_place(session: Session, request: GroupsRequest, chosen: Choice) -> Group
         grouped(entries, request.by, now, unread),
         entries,
         pipeline,
-        next((str(place) for place in chosen.places if place.kind is PlaceKind.QUEUE), None),
+        " --in ".join(quote(str(each)) for each in chosen.places if each.kind is PlaceKind.QUEUE),
         notes=notes,
         causes=() if app is None or pipeline is None else read_causes(session, app, pipeline),
         matchers=walk.matchers,
@@ -565,7 +565,7 @@ def _answer(
     found: Sequence[Letters],
     entries: Sequence[CauseEntry],
     pipeline: DeployedPipeline | None,
-    queue: str | None = None,
+    queues: str = "",
     *,
     notes: Sequence[str],
     causes: Sequence[CauseRow],
@@ -586,7 +586,7 @@ def _answer(
         messages=len(entries),
         tenants=tenants,
         groups=tuple(
-            _group(group, step_for(group, by, name, queue), marks.get(group.name, ""), tenants)
+            _group(group, step_for(group, by, name, queues), marks.get(group.name, ""), tenants)
             for group in found
         ),
         causes=tuple(causes),
@@ -648,12 +648,11 @@ _OF_DNS = ("gaierror", "NameResolution")
 _OF_TLS = ("SSL", "Certificate")
 
 
-def step_for(group: Letters, by: By, pipeline: str | None, queue: str | None) -> Step:
-    """The suggested next command; `queue` is the place of a queue of no pipeline."""
+def step_for(group: Letters, by: By, pipeline: str | None, queues: str) -> Step:
+    """The suggested next command; `queues` are the places of queues of no pipeline, as typed."""
     newest = group.newest
     if pipeline is None:
-        where = quote(queue or "")
-        return Step(f"dlq list --look --body --in {where}", "shows messages of the queue")
+        return Step(f"dlq list --look --body --in {queues}", "shows messages of the queue")
     if by is By.CAUSE and group.is_newest_read:
         missing = _missing_endpoint(newest)
         return missing or _of_cause(key_of(newest), newest, pipeline)

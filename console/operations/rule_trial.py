@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
@@ -241,30 +241,45 @@ def pasted(text: str, now: float) -> list[Letter]:
 
 
 def _messages(text: str) -> list[Letter]:
-    """The messages in the output of `aws sqs receive-message` or a Lambda event; else none."""
+    """The messages in the output of `aws sqs receive-message` or a Lambda event; else none.
+
+    Problem if only some of them are messages.
+    """
     try:
         data = read_json(text)
-        match data:
-            case {"Messages": [*messages]}:
-                return [from_api(_decoded(message)) for message in messages]
-            case {"Records": [*records]}:
-                return [from_event(record) for record in records]
-            case {"MessageId": str(), "Body": str()}:
-                return [from_api(_decoded(data))]
-    except (Unreadable, NotALetter, ValueError, TypeError, AttributeError):
-        pass
-    return []
+    except Unreadable:
+        return []
+    read: Callable[[Any], Letter] = from_event
+    match data:
+        case {"Messages": [*messages]}:
+            read = _from_cli
+        case {"Records": [*messages]}:
+            pass
+        case {"MessageId": str(), "Body": str()}:
+            messages, read = [data], _from_cli
+        case _:
+            return []
+    letters, others = [], []
+    for number, message in enumerate(messages, start=1):
+        try:
+            letters.append(read(message))
+        except (NotALetter, ValueError, TypeError, AttributeError):
+            others.append(number)
+    if letters and others:
+        says = f"Message {others[0]} of {len(messages)} is not as SQS gives it: no rule was tried."
+        raise Problem(says, Cause.INPUT)
+    return letters
 
 
-def _decoded(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message with bytes in place of the base64 of the AWS CLI."""
+def _from_cli(message: Any) -> Letter:
+    """A message as the AWS CLI prints it: bytes are base64."""
     attributes = {
         name: {**attribute, "BinaryValue": base64.b64decode(attribute["BinaryValue"])}
         if "BinaryValue" in attribute
         else attribute
         for name, attribute in message.get("MessageAttributes", {}).items()
     }
-    return {**message, "MessageAttributes": attributes}
+    return from_api({**message, "MessageAttributes": attributes})
 
 
 TEST = Verb(

@@ -70,6 +70,9 @@ def chosen(
     that runs do not know.
     """
     must_say_which(choice)
+    for place in choice.places:
+        if (refuses := _NOT_TAKEN.get(place.kind)) is not None:
+            raise Problem(refuses.format(place.name), Cause.INPUT)
     app = session.app()
     choice, known = _by_ids(session, app, choice, pipeline)
     here = known[0].pipeline if known else app.pipeline(pipeline)
@@ -179,7 +182,7 @@ def _of_record(record: LetterRecord) -> Iterator[ReplaySource]:
 def _of_place(
     session: Session, app: App, pipeline: DeployedPipeline, place: ChosenPlace
 ) -> Iterator[ReplaySource]:
-    """The sources of a place; Problem if no run takes messages from there."""
+    """The sources of a place."""
     match place.kind:
         case PlaceKind.DLQ:
             yield ReplaySource(MAIN_DLQ, url=pipeline.dlq_url)
@@ -193,16 +196,11 @@ def _of_place(
             yield from _named(place, named)
         case PlaceKind.WAITING | PlaceKind.CIRCUIT | PlaceKind.RULE | PlaceKind.TIME:
             yield from _lanes(session, app, pipeline, place)
-        case PlaceKind.CAUSE:
-            raise Problem(f"Name the cause as a term: -f cause={place.name}", Cause.INPUT)
-        case PlaceKind.RUN:
-            says = f"Messages of run {place.name} are its own. This parks them:\n"
-            raise Problem(f"{says}dlq run abort {place.name}", Cause.INPUT)
-        case _:
-            raise Problem(_NOT_TAKEN[place.kind], Cause.INPUT)
 
 
 _NOT_TAKEN = {
+    PlaceKind.CAUSE: "Name the cause as a term: -f cause={0}",
+    PlaceKind.RUN: "Messages of run {0} are its own. This parks them:\ndlq run abort {0}",
     PlaceKind.MAIN: "Messages of the main queue are with the consumer: there is nothing to take.",
     PlaceKind.DISCARDED: "Discarded messages come back by\ndlq restore ID",
     PlaceKind.QUEUE: "A queue of no pipeline is only read: nothing is taken from it.",

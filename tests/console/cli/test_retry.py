@@ -215,6 +215,11 @@ def test_what_can_not_be_sent_is_said(
     assert not functions.machine.started
 
 
+def test_a_queue_of_no_app_is_only_read(cloud: Any, dlq: Any) -> None:
+    """Nothing is deployed: that is not what keeps it from being sent."""
+    dlq("retry --in queue:theirs --all", *WHY, ends=Exit.USAGE, refuses="is only read")
+
+
 def test_a_retry_is_agreed_to(orders: Any, functions: Any, dlq: Any, at_a_terminal: None) -> None:
     orders.park("orders", "POISON", origin="a")
     plan = (

@@ -157,6 +157,12 @@ def test_what_is_pasted_is_a_message(
     assert tried(trial(dlq, line, "--body", str(tmp_path / "message.json"))) == {"pasted": found}
 
 
+def test_messages_of_which_one_is_broken_are_not_taken_for_a_body(orders: Any, dlq: Any) -> None:
+    body = json.dumps({"Messages": [MESSAGE, {"MessageId": "b"}]})
+    refuses = "Message 2 of 2 is not as SQS gives it"
+    dlq(f"rules test {OF_A} --body -", answers=body, ends=Exit.USAGE, refuses=refuses)
+
+
 def test_a_stamp_that_none_of_our_roles_wrote_is_ignored(orders: Any, dlq: Any) -> None:
     """The message is in its first attempt."""
     forged = json.dumps({**MESSAGE, "Attributes": {"SenderId": "AIDAPRODUCER:x"}})

@@ -152,7 +152,7 @@ def test_the_next_command_and_its_meaning_are_those_of_the_cause(
     for endpoint, expected in (("", command), ("t-1/e-1", of_an_endpoint)):
         entry = replace(ENTRY, about=AboutLetter(endpoint=endpoint), **changes)
         [group] = grouped([entry], By.CAUSE, NOW)
-        step = step_for(group, By.CAUSE, "orders", None)
+        step = step_for(group, By.CAUSE, "orders", "")
         assert (step.command, step.effect) == (expected, CAUSES[key].means)
 
 
@@ -171,14 +171,14 @@ def test_an_endpoint_that_is_missing_or_off_is_added_or_switched_on(why: str, co
         words=said.message, about=AboutLetter(endpoint="t 1/e-1"),
     )  # fmt: skip
     [group] = grouped([entry], By.CAUSE, NOW)
-    assert step_for(group, By.CAUSE, "orders", None).command == command
+    assert step_for(group, By.CAUSE, "orders", "").command == command
     [unnamed] = grouped([replace(entry, about=AboutLetter())], By.CAUSE, NOW)
-    assert "endpoint" not in step_for(unnamed, By.CAUSE, "orders", None).command
+    assert "endpoint" not in step_for(unnamed, By.CAUSE, "orders", "").command
 
 
 def test_of_another_dimension_the_next_command_explains_a_sample() -> None:
     [group] = grouped([ENTRY], By.TENANT, NOW)
-    command = step_for(group, By.TENANT, "orders", None).command
+    command = step_for(group, By.TENANT, "orders", "").command
     assert command == "dlq show a --pipeline orders"
     bare = step_for(group, By.TENANT, None, "queue:their-dlq")
     assert bare.command == "dlq list --look --body --in queue:their-dlq"
