@@ -164,6 +164,7 @@ docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m tools.events_page
 	$(BIN)/python -m tools.features_page
 	$(BIN)/python -m tools.runbook
+	$(BIN)/python -m tests.costs.page
 
 site: $(SITE)/.ready # The pages as a site, in build/site; a broken link ends it
 	$(SITE)/bin/sphinx-build --quiet --fail-on-warning --builder html --conf-dir docs . build/site

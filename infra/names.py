@@ -29,10 +29,6 @@ class Names:
         """The Lambda function that plays `role`: redrive, watch, route, and so on."""
         return f"{self._prefix}{role}"
 
-    def alarm(self, name: str) -> str:
-        """The alarm `name`."""
-        return f"{self._prefix}{name}"
-
     def schedule(self, dedicated: str = "") -> str:
         """The schedule that drains the DLQ, or a dedicated one."""
         return f"{self._prefix}{MAIN_DLQ}{_suffix(dedicated)}"

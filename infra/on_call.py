@@ -118,7 +118,7 @@ class OnCall(Construct):
                 f"AwsSolutions::AwsSolutions-IAM5[Resource::{here.in_findings(pattern)}]"
                 for pattern in (_mutes(app), _alarms(app))
             ),
-            because="nine alarms and one mute rule a pipeline, all with the app's name",
+            because="the alarms and one mute rule of each pipeline, all with the app's name",
         )
         acknowledge(
             self,

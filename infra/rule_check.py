@@ -90,8 +90,7 @@ class RuleCheck(Construct):
         self.mapping = self._mapping("Mapping", storage.rules_stream, function)
         self._mapping("EndpointsMapping", storage.endpoints_stream, function)
         self.function, self.role = function.function, function.role
-        # Lambda never gives up an edit for which the function was throttled: the queue stays
-        # empty, and throttles are a row of the dashboard.
+        # Lambda never gives up an edit for which the function was throttled: the queue stays empty.
         self.alarms = add_alarms(
             self,
             APP_PAGES,

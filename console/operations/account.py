@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deadletter.contract import DEFAULT_APP
+from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES
 
 from .aws import Aws
 from .deadline import Asking
@@ -19,7 +20,12 @@ from .errors import Cause, Problem
 from .key_policy import key_uses, read_key
 
 # How many of a kind a deployment makes at most: for the app, and for each pipeline.
-MADE = {"Roles": (3, 5), "Policies": (9, 1), "alarms": (2, 9), "state machines": (0, 2)}
+MADE = {
+    "Roles": (3, 5),
+    "Policies": (9, 1),
+    "alarms": (len(APP_PAGES), len(PIPELINE_PAGES)),
+    "state machines": (0, 2),
+}
 # AWS's quotas, where no answer has them: an account may have asked for more.
 _QUOTAS = {"alarms": 5_000, "state machines": 10_000}
 

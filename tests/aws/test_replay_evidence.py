@@ -27,7 +27,7 @@ from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.settings.pipeline import Pipeline
 from deadletter.watch.row import QueueRow, WatchRow
-from tests.replay.bench import ReplayBench
+from tests.replay.bench import NoExecutions, ReplayBench
 from tests.simulation.stage import in_turn
 from tests.tables import LETTERS
 
@@ -233,23 +233,10 @@ def steps(bench: ReplayBench) -> ReplaySteps:
         stage.clients,
         stage.world,
         lambda _name, _number: None,
-        executions=AnyExecutions(),
+        executions=NoExecutions(),
         router=stage.router,
         in_parallel=in_turn,
     )
-
-
-class AnyExecutions:
-    """Executions that are never started."""
-
-    def start(self, run: ReplayRun) -> None:
-        raise AssertionError(run.execution)
-
-    def running(self) -> Sequence[str]:
-        return ()
-
-    def answer(self, token: str) -> None:
-        raise AssertionError(token)
 
 
 @pytest.mark.parametrize(("left", "state"), [(7_200.0, "RUNNING"), (1_800.0, "HELD")])

@@ -51,6 +51,19 @@ def orders_pipeline(**settings: Any) -> Pipeline:
     return Pipeline("orders", **{**defaults, **settings})
 
 
+class NoExecutions:
+    """Executions that a step of work never starts."""
+
+    def start(self, run: ReplayRun) -> None:
+        raise AssertionError(run.execution)
+
+    def running(self) -> Sequence[str]:
+        return ()
+
+    def answer(self, token: str) -> None:
+        raise AssertionError(token)
+
+
 @dataclass(eq=False)
 class ReplayBench:
     """Letters in the lane of one run: `keys` has the ordering key of each, "" for none.

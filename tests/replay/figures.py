@@ -39,10 +39,10 @@ from deadletter.replay.carriers import DirectCarrier, DirectFate
 from deadletter.replay.judge import RunEvidence, judged
 from deadletter.replay.machine import replay_event
 from deadletter.replay.plan import DELIVER, ReplayPlan
-from deadletter.replay.run import ReplayRun, RunState, resumed
+from deadletter.replay.run import RunState, resumed
 from deadletter.replay.ticket import ReplayOutcome
 from tests.replay import test_memory
-from tests.replay.bench import ReplayBench, orders_pipeline
+from tests.replay.bench import NoExecutions, ReplayBench, orders_pipeline
 from tests.replay.test_delivering import Answers, delivering
 from tests.simulation.scheduler import Client, Process, Scheduler
 from tests.simulation.simulator import configured
@@ -351,19 +351,6 @@ def letters_per_second(workers: int, letters: int = WORKERS_LETTERS) -> float:
     if len(tried) != letters:
         raise SystemExit(f"{len(tried)} of {letters} messages were sent")
     return letters / (tried[-1] - began)
-
-
-class NoExecutions:
-    """Executions that a step of work never starts."""
-
-    def start(self, run: ReplayRun) -> None:
-        raise AssertionError(run.execution)
-
-    def running(self) -> Sequence[str]:
-        return ()
-
-    def answer(self, token: str) -> None:
-        raise AssertionError(token)
 
 
 def workers() -> list[str]:

@@ -25,7 +25,7 @@ from deadletter.replay.plan import DISCARD, ReplayPlan, plan_from_text
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.routing.selection import Selection
-from tests.replay.bench import ReplayBench, orders_pipeline
+from tests.replay.bench import NoExecutions, ReplayBench, orders_pipeline
 from tests.simulation.stage import Stage, in_turn
 from tests.tables import BUCKET, LETTERS
 
@@ -87,16 +87,6 @@ class History:
 
     def names(self, run: str) -> list[str]:
         return [entry.name for entry in self.objects(run).listed("")]
-
-
-class NoExecutions:
-    def answer(self, _token: str) -> None:
-        raise AssertionError
-
-    start = answer
-
-    def running(self) -> Any:
-        return ()
 
 
 def thrown_away(plan: ReplayPlan) -> ReplayBench:

@@ -33,6 +33,7 @@ from deadletter.routing.router import Question, Router, RouterUnavailable
 from deadletter.routing.selection import Pick, Selection
 from deadletter.signals.figures import Figure
 from deadletter.testing.fakes import client_error
+from tests.replay.bench import NoExecutions
 from tests.simulation.stage import Stage, in_turn, with_
 from tests.tables import BUCKET
 
@@ -284,19 +285,6 @@ def test_the_step_of_a_run_goes_through_its_queue_and_then_through_the_lane_besi
     taken = steps._setup.snapshot(run, plan, stage.clock() + RATHER_LONG)
     assert taken.done
     assert list(lanes(stage).values()) == [run_lane(run.id)] * 2
-
-
-class NoExecutions:
-    """Step Functions, which a single step does not need."""
-
-    def start(self, run: ReplayRun) -> None:
-        raise AssertionError
-
-    def running(self) -> frozenset[str]:
-        raise AssertionError
-
-    def answer(self, token: str) -> None:
-        raise AssertionError
 
 
 def test_the_router_is_asked_of_parked_letters_only_if_they_were_counted(stage: Stage) -> None:

@@ -72,11 +72,10 @@ class Page:
     says        what is wrong, as a sentence; `cause` is its likely cause
     first       what to type first; it only reads
     repair      what to type then, if no trouble says more; in mode observe, `observed`
-    line        what the line at the threshold is called on the dashboard
     shares      the alarm whose section of the runbook is this alarm's too, if not its own
     of_app      whether it is about the whole app: it has no pipeline, and the app's owner
 
-    In `says` and `line` stand facts in braces, as people read them.
+    In `says` stand facts in braces, as people read them.
     """
 
     alarm: Alarm
@@ -90,7 +89,6 @@ class Page:
     first: str = "dlq status"
     repair: TypedLine = TypedLine.GROUPS
     observed: TypedLine | None = None
-    line: str
     shares: Alarm | None = None
     of_app: bool = False
 
@@ -128,7 +126,6 @@ RULES = Page(
     " of the rule says which.",
     first="dlq rules list",
     repair=TypedLine.RULES,
-    line="a rule is invalid or has stopped",
 )
 
 PIPELINE_PAGES = (
@@ -141,7 +138,6 @@ PIPELINE_PAGES = (
         missing=Missing.KEPT,
         says="the oldest message of the DLQ is older than {age}.",
         cause=_OLD,
-        line="older than {age} pages",
     ),
     Page(
         alarm=Alarm.MESSAGE_AGE,
@@ -150,7 +146,6 @@ PIPELINE_PAGES = (
         threshold="age",
         says="a message is older than {age}, by its own timestamp.",
         cause=_OLD,
-        line="{age} pages",
         shares=Alarm.DLQ_AGE,
     ),
     Page(
@@ -163,7 +158,6 @@ PIPELINE_PAGES = (
         f" could not be moved in time: {_DENIED}.",
         repair=TypedLine.REDRIVE,
         observed=TypedLine.SHOW,
-        line="{expiry} to expiry pages",
     ),
     Page(
         alarm=Alarm.DLQ_DEPTH,
@@ -172,7 +166,6 @@ PIPELINE_PAGES = (
         cause="messages fail for a common reason: a deployment, an outage, an expired"
         " credential, one tenant; or the rate is too low for them.",
         first="dlq groups",
-        line="more than {depth} messages, or not empty in time",
     ),
     Page(
         alarm=Alarm.REDRIVE_STALLED,
@@ -185,7 +178,6 @@ PIPELINE_PAGES = (
         cause=f"{_DENIED}, a function that fails or is throttled, or a schedule or"
         " a mapping that is disabled or deleted.",
         repair=TypedLine.REDRIVE,
-        line="nothing moves",
     ),
     Page(
         alarm=Alarm.CIRCUIT_TROUBLE,
@@ -194,7 +186,6 @@ PIPELINE_PAGES = (
         cause="a dependency is down or refuses the consumer's credential, a person holds"
         " the circuit, or one error suddenly fails most messages.",
         repair=TypedLine.CIRCUITS,
-        line="a circuit needs a person",
     ),
     Page(
         alarm=Alarm.PARKED_UNATTENDED,
@@ -203,7 +194,6 @@ PIPELINE_PAGES = (
         cause="no person reads the parking queue: each message says why automation gave it up.",
         first="dlq list --in parked --look",
         repair=TypedLine.RELEASE,
-        line="messages unattended for {parked}",
     ),
     RULES,
     Page(
@@ -214,7 +204,6 @@ PIPELINE_PAGES = (
         f" by a person, {_DENIED}, or a defect of ours.",
         first="dlq run list",
         repair=TypedLine.RUNS,
-        line="a run is broken",
     ),
 )
 """The nine pages of a pipeline."""
@@ -229,7 +218,6 @@ APP_PAGES = (
         cause=f"the rule checker's event source mapping is disabled, {_DENIED}, or unreadable"
         " registrations: the function's log says which.",
         repair=TypedLine.STATUS,
-        line="what all pipelines share fails",
         of_app=True,
     ),
 )
