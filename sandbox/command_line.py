@@ -166,9 +166,9 @@ def _command(words: Sequence[str]) -> int:
 
 def _import_all() -> None:
     """Import what commands import, and let botocore import what it needs for clients."""
-    commands = import_module("console.cli.main")
-    for module, _ in commands.COMMANDS.values():
-        import_module(module, commands.__package__)
+    main = import_module("console.cli.main")
+    for command in main.COMMANDS.values():
+        import_module(command.module, main.__package__)
     session = get_session()
     session.set_credentials("none", "none")
     for service in SERVICES:
