@@ -29,7 +29,7 @@ SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEA
 # Notes what a part of the day takes; `make times` shows it.
 TIMED = $(BIN)/python -m tests.times run $@
 
-.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit times face e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws lock docs site clean
+.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit times face e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws policy lock docs site clean
 
 # What people type most comes first; the other targets say what they do behind one hash.
 help: # Say what there is
@@ -155,6 +155,9 @@ bench-peers: $(READY) # Install lumigo-cli into build/peers, and run it beside o
 
 verify-aws: $(READY) # Ask a real account what no emulator can show, and prove the product there; it asks first: ARGS="--list"
 	@$(BIN)/python -m tools.verify_aws $(ARGS)
+
+policy: synth # The least policy for CloudFormation's execution role, into build/deploy-policy.json
+	@$(BIN)/python -m tools.deploy_policy
 
 docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m tools.commands_page

@@ -80,10 +80,11 @@ def budgets() -> list[Budget]:
                 ("watch", 1_962, 1_380),
             )
         ),
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_708, 45_000),
+        # +69 lines and a module: the least policy of a deployment.
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_777, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_123, 2_500),
-        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_557, 50_000),
-        Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 583, 340),
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_628, 50_000),
+        Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 584, 340),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
         Budget("figures", lambda: len(Figure), 36, 36),
         Budget("words of docs, apart from decisions", words_of_docs, 55_000, 55_000),
