@@ -91,7 +91,7 @@ def main(assembly: Path, file: Path) -> None:
     }
     if not stacks:
         sys.exit(f"{assembly} has no template: `make synth` writes them.")
-    app = json.loads(Path("cdk.json").read_text())["context"].get("app", DEFAULT_APP)
+    app = json.loads(Path("cdk.json").read_text())["context"].get("app") or DEFAULT_APP
     document = policy(stacks, app)
     if (length := size(document)) > LARGEST:
         sys.exit(f"The policy has {length:,} characters, and IAM takes {LARGEST:,} at most.")
