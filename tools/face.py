@@ -81,9 +81,9 @@ def budgets() -> list[Budget]:
             )
         ),
         # +69 lines and a module: the least policy of a deployment.
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_777, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_787, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_123, 2_500),
-        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_628, 50_000),
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_653, 50_000),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 584, 340),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
         Budget("figures", lambda: len(Figure), 36, 36),

@@ -13,6 +13,7 @@ from deadletter.aws.queue import SqsQueue
 from deadletter.consumer import Permanent, consume
 from deadletter.consumer import runtime as consumer_runtime
 from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerUnavailable, Recovery
 from deadletter.message.queue import SendResult
 from deadletter.processing.key_order import arranged
@@ -21,6 +22,7 @@ from deadletter.routing.ordering import KeyPlace
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
 from deadletter.testing.letterbox import FUNCTION_SECONDS, VISIBILITY
+from tests.samples import failed
 
 SETTINGS = Pipeline(
     "orders",
@@ -204,6 +206,23 @@ def test_a_parked_one_lets_the_others_go_on(shop: Shop) -> None:
     shop.box.redrive({"id": "a2", "account": "a", "version": 2}, origin="its-id", attempt=1)
     shop.run()
     assert shop.versions() == [2]
+
+
+@pytest.mark.parametrize(("life", "goes"), [(0, [2]), (1, [])])
+def test_a_late_word_of_a_life_that_was_parked_holds_up_no_key(
+    shop: Shop, life: int, goes: list[int]
+) -> None:
+    """It is of a process that slept; what a person sends again has a new life."""
+    shop.sick = {1}
+    [first] = shop.send(1)
+    shop.run()
+    records(shop).note_parked(first, shop.box.clock(), "CRASH", "")
+    shop.box.clock.advance(1)
+    untried = {"error_type": str(Fate.UNGUARDED), "message": GIVEN_BACK, "fingerprint": ""}
+    records(shop).failed(first, failed(at=shop.box.clock(), attempt=life, **untried), None)
+    shop.send(2)
+    shop.run()
+    assert shop.versions() == goes
 
 
 @pytest.mark.parametrize("version", [1, 3])

@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from deadletter.contract import MINUTE
 from deadletter.message.letter import Letter
+from deadletter.routing.line import patience_of
 from deadletter.settings.pipeline import Pipeline
 from tests.simulation.scheduler import Fault, Plan, Process
 from tests.simulation.simulator import (
@@ -148,7 +150,9 @@ class OrderSimulation(Simulation):
         return f"{self._shape.kinds[number]}{number}"
 
     def _is_untold(self, number: int) -> bool:
-        """Whether a message has left its queue, and the word that it was processed got lost."""
+        """Whether the word that a message was processed got lost, and it has left its queue or was
+        waited for long enough.
+        """
         uid = self._uid(number)
         claims = [
             item
@@ -157,9 +161,13 @@ class OrderSimulation(Simulation):
             and item["sk"]["S"] == "claim"
         ]
         told = any(item["status"]["S"] == "DONE" for item in claims)
+        # A claim ends within a minute.
+        wait = patience_of(self.stage.pipeline).unrecorded - MINUTE
+        ends = [float(item["until"]["N"]) + wait for item in claims]
+        is_over = bool(ends) and max(ends) < self.stage.clock()
         # In a FIFO queue one that comes back is behind what waits for it.
         is_gone = self._shape.fifo or self.witness.places()[uid] == ["done"]
-        return not told and is_gone
+        return not told and (is_gone or is_over)
 
     def _is_parked(self, number: int) -> bool:
         """Whether a message is parked, or about to be: the word of it comes first."""

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.each_row import each_row
 from tests.simulation.order_simulator import in_order
 from tests.simulation.search import DAY, seeds
 from tests.simulation.witness import Broken
+
+
+@each_row("seed", [880_023_684, 880_025_753, 880_028_038])
+def test_what_once_held_a_key_up_or_was_told_too_late(seed: int) -> None:
+    """A process that slept gave a parked message back; the word of an effect was lost, and all
+    waited for it as long as they do."""
+    in_order(seed)
 
 
 @pytest.mark.slow_because("whole schedules, of other seeds with each commit")

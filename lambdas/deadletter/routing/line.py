@@ -8,6 +8,7 @@ from enum import Enum, auto
 from typing import Any, Protocol
 
 from deadletter.contract import HOUR
+from deadletter.failure.failure import Failure
 from deadletter.failure.fate import was_tried
 from deadletter.failure.ledger import LedgerRow
 from deadletter.routing.ordering import KeyPlace
@@ -162,9 +163,25 @@ def _ended_at(row: LedgerRow) -> float:
 
 def _is_open(row: LedgerRow | None, since: float, now: float, patience: Patience) -> bool:
     """Whether a message that failed, or was given back, may still come."""
-    if row is not None and row.unreadable:
+    if row is None:
+        return now < since + patience.unrecorded
+    if row.unreadable:
         return True
-    last = row.failures[-1].at if row is not None and row.failures else 0.0
-    if row is not None and (row.has_left_index or _ended_at(row) >= last):
+    failures = _going_on(row)
+    if row.has_left_index or (not failures and _ended_at(row) >= 0):
         return False
-    return now < (last + patience.recorded if last else since + patience.unrecorded)
+    return now < (failures[-1].at + patience.recorded if failures else since + patience.unrecorded)
+
+
+def _going_on(row: LedgerRow) -> Sequence[Failure]:
+    """The failures of a message that show that it goes on.
+
+    Given back untried after a person's turn began, in a life from before, is a late word: of a
+    process that slept, or of SQS's second delivery. What a person sends again has a new life.
+    """
+    ended = _ended_at(row)
+    if ended < 0:
+        return row.failures
+    before = max((failure.attempt for failure in row.failures if failure.at <= ended), default=0)
+    after = (each for each in row.failures if each.at > ended)
+    return [each for each in after if each.attempt > before or was_tried(each)]
