@@ -52,13 +52,13 @@ def budgets() -> list[Budget]:
         Budget("commands", lambda: len(commands()), 34, 34),
         Budget("option slots", slots, 121, 125),
         # With what the page shares, and the client that reads tables for less CPU.
-        Budget("console, code lines", lambda: code_lines_of(console()), 18_354, 10_000),
+        Budget("console, code lines", lambda: code_lines_of(console()), 18_351, 10_000),
         Budget("console, modules", lambda: len(console()), 101, 75),
         Budget(
             "console, code lines of tests",
             lambda: code_lines_of_tests("console") - code_lines_of_tests("console/web"),
-            # +54: what a look and a record say is compared, place by place.
-            9_885,
+            # +64: what a look and a record say is compared, place by place.
+            9_895,
             6_500,
         ),
         # The report of a run and the demo's page are drawn by it, too.
@@ -81,9 +81,9 @@ def budgets() -> list[Budget]:
             )
         ),
         # +69 lines and a module: the least policy of a deployment.
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_787, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_788, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_123, 2_500),
-        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_653, 50_000),
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_663, 50_000),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 584, 340),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
         Budget("figures", lambda: len(Figure), 36, 36),

@@ -172,7 +172,7 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
         says, since = f"Its failure record says that it was {how}.", moment(row.recovered_at)
         is_past = row.recovered_as == "superseded"
         yield Place(Where.SUPERSEDED if is_past else Where.PROCESSED, says, since=since)
-    elif _is_parked(row, last):
+    elif _is_parked(row):
         yield _parked(row, parking_queue)
     elif row.has_left_index:
         yield Place(
@@ -340,10 +340,8 @@ def _is_later(row: LedgerRow, noted: RunTicket, where: Where) -> bool:
     return failed and (row.attempt > ticket.attempt or is_over)
 
 
-def _is_parked(row: LedgerRow, last: float) -> bool:
-    by_redriver = row.parked_at is not None and row.parked_at >= last
-    by_consumer = bool(row.ended_as) and (row.ended_attempt or 0) >= row.attempt
-    return by_redriver or by_consumer
+def _is_parked(row: LedgerRow) -> bool:
+    return row.is_parked or (bool(row.ended_as) and (row.ended_attempt or 0) >= row.attempt)
 
 
 def _why_parked(row: LedgerRow) -> str:

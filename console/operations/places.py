@@ -503,7 +503,7 @@ class _OfPipeline:
             if row.recovered_at is not None and row.recovered_at >= last:
                 how = "processed" if row.was_processed else row.recovered_as
                 says = f"is {how}, by its record"
-            elif row.parked_at is not None and row.parked_at >= last:
+            elif row.is_parked:
                 says = f"was parked as {row.parked_as}, by its record"
             else:
                 says = "is not in what was searched"

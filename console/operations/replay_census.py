@@ -493,8 +493,7 @@ def _by_ledger(
 def _is_over(row: LedgerRow, last: Failure) -> bool:
     """Whether the letter recovered or was parked after its last failure."""
     recovered = row.recovered_at is not None and row.recovered_at >= last.at
-    parked = row.parked_at is not None and row.parked_at >= last.at
-    return recovered or parked or row.ended_attempt == last.attempt
+    return recovered or row.is_parked or row.ended_attempt == last.attempt
 
 
 def _matches(selection: Selection, origin: str, last: Failure) -> bool:

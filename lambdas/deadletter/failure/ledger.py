@@ -149,6 +149,30 @@ class LedgerRow:
         return self.about.size
 
     @property
+    def ended_at(self) -> float:
+        """When a person's turn began, or the letter was thrown away; before all time if never."""
+        return max(self.parked_at or -1.0, self.discarded_at or -1.0)
+
+    @property
+    def going_on(self) -> Sequence[Failure]:
+        """The failures that show that the letter goes on.
+
+        Given back untried after a person's turn began, in a life from before, is a late word: of a
+        process that slept, or of SQS's second delivery. What a person sends again has a new life.
+        """
+        ended, failures = self.ended_at, self.failures
+        if ended < 0:
+            return failures
+        before = max((failure.attempt for failure in failures if failure.at <= ended), default=0)
+        after = (failure for failure in failures if failure.at > ended)
+        return [each for each in after if each.attempt > before or was_tried(each)]
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the redriver has parked it, and it does not go on since."""
+        return self.parked_at is not None and not self.going_on
+
+    @property
     def was_processed(self) -> bool:
         """Whether the consumer says that it has processed the letter, or a copy of it."""
         return self.recovered_at is not None and self.recovered_as is not Recovery.SUPERSEDED

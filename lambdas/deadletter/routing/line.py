@@ -8,7 +8,6 @@ from enum import Enum, auto
 from typing import Any, Protocol
 
 from deadletter.contract import HOUR
-from deadletter.failure.failure import Failure
 from deadletter.failure.fate import was_tried
 from deadletter.failure.ledger import LedgerRow
 from deadletter.routing.ordering import KeyPlace
@@ -153,12 +152,7 @@ def _is_silent(row: LedgerRow | None, since: float) -> bool:
     if row is None:
         return True
     told = (failure.at for failure in row.failures if was_tried(failure))
-    return max(_ended_at(row), row.recovered_at or 0.0, *told) < since
-
-
-def _ended_at(row: LedgerRow) -> float:
-    """When a person's turn began, or the message was thrown away; before all time if never."""
-    return max(row.parked_at or -1.0, row.discarded_at or -1.0)
+    return max(row.ended_at, row.recovered_at or 0.0, *told) < since
 
 
 def _is_open(row: LedgerRow | None, since: float, now: float, patience: Patience) -> bool:
@@ -167,21 +161,7 @@ def _is_open(row: LedgerRow | None, since: float, now: float, patience: Patience
         return now < since + patience.unrecorded
     if row.unreadable:
         return True
-    failures = _going_on(row)
-    if row.has_left_index or (not failures and _ended_at(row) >= 0):
+    failures = row.going_on
+    if row.has_left_index or (not failures and row.ended_at >= 0):
         return False
     return now < (failures[-1].at + patience.recorded if failures else since + patience.unrecorded)
-
-
-def _going_on(row: LedgerRow) -> Sequence[Failure]:
-    """The failures of a message that show that it goes on.
-
-    Given back untried after a person's turn began, in a life from before, is a late word: of a
-    process that slept, or of SQS's second delivery. What a person sends again has a new life.
-    """
-    ended = _ended_at(row)
-    if ended < 0:
-        return row.failures
-    before = max((failure.attempt for failure in row.failures if failure.at <= ended), default=0)
-    after = (each for each in row.failures if each.at > ended)
-    return [each for each in after if each.attempt > before or was_tried(each)]

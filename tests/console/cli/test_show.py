@@ -17,6 +17,7 @@ from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.state import State
 from deadletter.contract import PARKED_LANE, Reason, circuit_lane
 from deadletter.failure.failure import Category, Failure
+from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
@@ -154,6 +155,17 @@ def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
     assert life["decision"] is None
     commands = [step["command"] for step in life["steps"]]
     assert f'dlq retry {ORIGIN} --pipeline orders --reason "<why>"' in commands
+
+
+def test_what_a_process_told_too_late_of_a_parked_message_moves_it_nowhere(
+    recorded: Cloud, dlq: Dlq
+) -> None:
+    now = time.time()
+    recorded.ledger().note_parked(ORIGIN, now - 100, "CRASH", "")
+    failed(recorded, at=now - 50, error_type=str(Fate.UNGUARDED), message=GIVEN_BACK)
+    assert told(dlq, ORIGIN)["places"][0]["where"] == "PARKED"
+    failed(recorded, at=now - 40, attempt=3)
+    assert told(dlq, ORIGIN)["places"][0]["where"] == "QUEUE"
 
 
 @pytest.mark.parametrize(
