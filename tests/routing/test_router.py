@@ -33,7 +33,6 @@ from deadletter.routing.router import (
     Verdict,
     usable_verdicts,
 )
-from deadletter.routing.selection import Selection
 from deadletter.routing.wire import (
     answer_event,
     answer_from_json,
@@ -226,25 +225,30 @@ def with_defect(books: Books, *traps: str) -> DirectRouter:
     return router(books, documents=documents)
 
 
+def asked_of(router: DirectRouter, *ids: str) -> RouterAnswer:
+    """The answer of the router's function about messages with these ids."""
+    letters = [question_to_json(Question(letter(message_id=id_))) for id_ in ids]
+    return answer_from_json(answer_event(router, {"letters": letters}))
+
+
 def test_a_message_that_a_defect_meets_stays_and_the_others_are_decided() -> None:
-    asked = [Question(letter(message_id=f"m{n}")) for n in range(4)]
-    answer = with_defect(Books(), "m1", "m2").decide(asked)
+    answer = asked_of(with_defect(Books(), "m1", "m2"), "m0", "m1", "m2", "m3")
     assert [verdict.message_id for verdict in answer.verdicts] == ["m0", "m3"]
     assert answer.bad_rows == ("message m1: TypeError", "message m2: TypeError")
-    alone = with_defect(Books(), "m1").decide(asked[1:2])
+    alone = asked_of(with_defect(Books(), "m1"), "m1")
     assert (alone.verdicts, alone.bad_rows) == ((), ("message m1: TypeError",))
 
 
 def test_a_run_picks_the_messages_that_no_defect_meets() -> None:
-    asked = [Question(letter(message_id=f"m{n}"), replay=True) for n in range(3)]
-    picks = with_defect(Books(), "m1").select(asked, Selection())
-    assert [pick.message_id for pick in picks] == ["m0", "m2"]
+    asked = [question_to_json(Question(letter(message_id=f"m{n}"), replay=True)) for n in range(3)]
+    event = {"select": {"letters": asked, "selection": {}}}
+    picks = answer_event(with_defect(Books(), "m1"), event)["picks"]
+    assert [pick["message_id"] for pick in picks] == ["m0", "m2"]
 
 
 def test_a_store_that_gives_no_answer_is_not_taken_for_a_defect() -> None:
-    books = Books(down="circuits")
     with pytest.raises(RouterUnavailable):
-        with_defect(books, "m1").decide([Question(letter(message_id="m2"))])
+        asked_of(with_defect(Books(down="circuits"), "m1"), "m2")
 
 
 def test_attempts_in_the_ledger_alone_exhaust_a_letter() -> None:
@@ -659,7 +663,6 @@ def test_an_answer_names_the_commonest_last_failures_of_its_letters() -> None:
         for number in range(letters)
     }
     rows |= {f"unknown-{number}": LedgerRow((failed(fingerprint=""),)) for number in range(9)}
-    rows |= {f"released-{number}": LedgerRow((failed(),), 0, NOW) for number in range(9)}
     asked = [letter(message_id=origin) for origin in (*rows, "no row")]
     answer = decide(Books(rows_=rows), *asked)
     assert answer.failures == tuple(

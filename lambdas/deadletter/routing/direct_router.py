@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable
 from deadletter.contract import (
@@ -94,7 +94,6 @@ class _CaseBatch:
 
 
 _Judged = tuple[Question, Case, Decision]
-_Said = TypeVar("_Said")
 
 
 def _needs_newest_row(case: Case, decision: Decision) -> bool:
@@ -168,17 +167,13 @@ class DirectRouter:
         self._key = None if path is None else compiled("idempotency_key", path)
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
-        """One verdict per question; none on a letter that cannot be judged, or whose row cannot.
+        """One verdict per question; none on a letter whose ledger row is unreadable.
 
         Raises RouterUnavailable if rules, ledger or circuits cannot be read: a guess
         could send an expired or a quarantined letter.
 
         Rows are read as they may have been a moment ago, and once more where that could do harm.
         """
-        answer, unjudged = _of_judgeable(self._decide, questions)
-        return replace(answer, bad_rows=(*answer.bad_rows, *unjudged)) if unjudged else answer
-
-    def _decide(self, questions: Sequence[Question]) -> RouterAnswer:
         with _router_unavailable():
             # Without the consumer library the rows that are read say who sent a letter.
             batch = self._read(questions, lagging=self._pipeline.consumer_library)
@@ -308,22 +303,18 @@ class DirectRouter:
     def select(
         self, questions: Sequence[Question], selection: Selection, *, release: bool = False
     ) -> tuple[Pick, ...]:
-        """One pick per question; none on a letter that cannot be judged, or whose row cannot.
+        """One pick per question; none on a letter whose ledger row is unreadable.
 
         Raises RouterUnavailable as `decide` does, and BadSettings for an invalid selection.
         """
         picker = self._picker_of(selection)
-
-        def picks(questions: Sequence[Question]) -> tuple[Pick, ...]:
-            with _router_unavailable():
-                batch = self._read(questions, may_return=not release)
-            return tuple(
-                picker.pick(question.letter, batch.matched(case), release=release)
-                for question, case in zip(questions, batch.cases, strict=True)
-                if not case.row.unreadable
-            )
-
-        return _of_judgeable(picks, questions)[0]
+        with _router_unavailable():
+            batch = self._read(questions, may_return=not release)
+        return tuple(
+            picker.pick(question.letter, batch.matched(case), release=release)
+            for question, case in zip(questions, batch.cases, strict=True)
+            if not case.row.unreadable
+        )
 
     def _picker_of(self, selection: Selection) -> Picker:
         # Only replay runs select: a cold start of the schedule does without.
@@ -551,32 +542,6 @@ class DirectRouter:
         named = last.circuit.removesuffix(CONFIG_SUFFIX) if last is not None else ""
         keys = (document.circuit_key, named, self._pipeline.name)
         return with_config_keys(dict.fromkeys(key for key in keys if key))
-
-
-def _of_judgeable(
-    ask: Callable[[Sequence[Question]], _Said], questions: Sequence[Question]
-) -> tuple[_Said, list[str]]:
-    """The answer about the letters that `ask` does not fail for, and a line on each other one.
-
-    A defect of ours that one message meets would otherwise end each run of its pipeline.
-    """
-    try:
-        return ask(questions), []
-    except RouterUnavailable:
-        raise
-    except Exception:
-        judgeable, unjudged = [], []
-        for question in questions:
-            try:
-                ask([question])
-                judgeable.append(question)
-            except RouterUnavailable:
-                raise
-            except Exception as error:
-                unjudged.append(f"message {question.letter.message_id}: {type(error).__name__}")
-        if not unjudged:
-            raise
-        return ask(judgeable), unjudged
 
 
 def _kind(question: Question, history: _History) -> tuple[str | None, str]:

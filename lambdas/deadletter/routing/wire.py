@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deadletter.contract import MAIN_DLQ
 from deadletter.failure.failure import FailureKind
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from deadletter.routing.direct_router import DirectRouter
     from deadletter.routing.selection import Pick, Selection
     from deadletter.rules.rulebook import Trial
+
+_Said = TypeVar("_Said")
 
 
 def question_to_json(question: Question) -> dict[str, Any]:
@@ -116,7 +118,34 @@ def answer_event(router: DirectRouter, event: Mapping[str, Any]) -> dict[str, An
     if "lanes" in event:
         return lanes_to_json(router.open_lanes([str(lane) for lane in event["lanes"]]))
     questions = [question_from_json(letter) for letter in event["letters"]]
-    return answer_to_json(router.decide(questions))
+    answer, unjudged = _of_judgeable(router.decide, questions)
+    return answer_to_json(replace(answer, bad_rows=(*answer.bad_rows, *unjudged)))
+
+
+def _of_judgeable(
+    ask: Callable[[Sequence[Question]], _Said], questions: Sequence[Question]
+) -> tuple[_Said, list[str]]:
+    """The answer about the letters that `ask` does not fail for, and a line on each other one.
+
+    A defect of ours that one message meets would otherwise end each run of its pipeline.
+    """
+    try:
+        return ask(questions), []
+    except RouterUnavailable:
+        raise
+    except Exception:
+        judgeable, unjudged = [], []
+        for question in questions:
+            try:
+                ask([question])
+                judgeable.append(question)
+            except RouterUnavailable:
+                raise
+            except Exception as error:
+                unjudged.append(f"message {question.letter.message_id}: {type(error).__name__}")
+        if not unjudged:
+            raise
+        return ask(judgeable), unjudged
 
 
 def _trial_to_json(trial: Trial) -> dict[str, Any]:
@@ -300,8 +329,8 @@ def _answer_select(router: DirectRouter, request: Mapping[str, Any]) -> dict[str
 
     questions = [question_from_json(letter) for letter in request["letters"]]
     selection = selection_from_data(request["selection"])
-    release = request.get("release") is True
-    return picks_to_json(router.select(questions, selection, release=release))
+    select = partial(router.select, selection=selection, release=request.get("release") is True)
+    return picks_to_json(_of_judgeable(select, questions)[0])
 
 
 def picks_to_json(picks: Sequence[Pick]) -> dict[str, Any]:
