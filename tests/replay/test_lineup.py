@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deadletter.replay.lineup import PartCache, RunLetter, RunStage, ShardLineup
+from deadletter.replay.lineup import RunLetter, RunStage, ShardLineup
 from deadletter.replay.manifest import PartStatus, ShardProgress
 from deadletter.replay.names import PART, Name, key_hash
 from deadletter.replay.ticket import ReplayOutcome
@@ -142,16 +142,3 @@ def test_a_long_key_is_read_ahead_and_other_keys_do_not_wait_for_it() -> None:
         shard.finish(position)
     assert shard.in_hand == [long]
     assert shard.reads < 100
-
-
-def test_of_the_parts_in_memory_the_one_leaves_that_was_used_longest_ago() -> None:
-    reads: list[int] = []
-
-    def read(number: int) -> Sequence[Name]:
-        reads.append(number)
-        return [named(number)]
-
-    cache = PartCache(read, kept=2)
-    for number in (0, 1, 0, 2, 0, 1):
-        assert cache.part(number) == [named(number)]
-    assert reads == [0, 1, 2, 1]

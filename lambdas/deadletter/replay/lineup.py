@@ -8,10 +8,10 @@ became of a letter its tickets say, and the consumer's ledger.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow
 from deadletter.replay.manifest import ShardProgress
@@ -77,36 +77,6 @@ def letter_of(name: Name, position: int, returns: int = 0) -> RunLetter:
     return RunLetter(name, position, name.copy, room_place(name.place), returns=returns)
 
 
-class PartCache:
-    """The parts of one shard's manifest, the last ones used in memory."""
-
-    def __init__(self, read: Callable[[int], Sequence[Name]], kept: int = PARTS_KEPT) -> None:
-        self._read = read
-        self._kept = kept
-        self._parts: OrderedDict[int, Sequence[Name]] = OrderedDict()
-
-    def part(self, number: int) -> Sequence[Name]:
-        if number in self._parts:
-            self._parts.move_to_end(number)
-        else:
-            self._parts[number] = self._read(number)
-            while len(self._parts) > self._kept:
-                self._parts.popitem(last=False)
-        return self._parts[number]
-
-    def name(self, position: int) -> Name:
-        return self.part(position // PART)[position % PART]
-
-
-@dataclass(slots=True)
-class _KeyLine:
-    """The letters of one ordering key that follow: those read ahead, and the next position."""
-
-    key: str
-    position: int
-    ahead: deque[tuple[int, Name]] = field(default_factory=deque)
-
-
 class ShardLineup:
     """The letters of one shard: `length` in all, by position.
 
@@ -124,12 +94,12 @@ class ShardLineup:
     ) -> None:
         self.letters: dict[int, RunLetter] = {}
         self._length = length
-        self._parts = PartCache(part)
+        self._part = lru_cache(PARTS_KEPT)(part)
         self._progress = progress
         self._ordered = ordered
         self._most_keys = most_keys
         self._frontier = 0
-        self._open: dict[str, _KeyLine] = {}
+        self._open: dict[str, Iterator[tuple[int, Name]]] = {}
         self._stopped: set[str] = set()
 
     @property
@@ -149,12 +119,12 @@ class ShardLineup:
             if self._progress.is_terminal(position):
                 self._frontier += 1
                 continue
-            name = self._parts.name(position)
+            name = self._name(position)
             if self._ordered and name.is_ordered:
                 if name.key not in self._open and name.key not in self._stopped:
                     if len(self._open) >= self._most_keys:
                         return
-                    self._open[name.key] = _KeyLine(name.key, position)
+                    self._open[name.key] = self._letters_of(name.key, position)
                     self._follow(name.key)
             else:
                 self._take(position, name)
@@ -176,37 +146,28 @@ class ShardLineup:
         """The letter before this one in its ordering key; None for the first one."""
         if not (self._ordered and letter.name.is_ordered and letter.position):
             return None
-        name = self._parts.name(letter.position - 1)
+        name = self._name(letter.position - 1)
         return name if name.key == letter.name.key else None
 
+    def _name(self, position: int) -> Name:
+        return self._part(position // PART)[position % PART]
+
     def _follow(self, key: str) -> None:
-        line = self._open[key]
-        for position, name in self._following(line):
+        for position, name in self._open[key]:
             if not self._progress.is_terminal(position):
                 self._take(position, name)
                 return
         del self._open[key]
 
-    def _following(self, line: _KeyLine) -> Iterator[tuple[int, Name]]:
-        while True:
-            if not line.ahead:
-                line.ahead.extend(self._read_ahead(line))
-            if not line.ahead:
-                return
-            yield line.ahead.popleft()
-
-    def _read_ahead(self, line: _KeyLine) -> list[tuple[int, Name]]:
-        if line.position >= self._length:
-            return []
-        number, start = divmod(line.position, PART)
-        names = self._parts.part(number)[start : start + LOOK_AHEAD]
-        ahead: list[tuple[int, Name]] = []
-        for name in names:
-            if name.key != line.key:
-                break
-            ahead.append((line.position + len(ahead), name))
-        line.position += len(ahead)
-        return ahead
+    def _letters_of(self, key: str, position: int) -> Iterator[tuple[int, Name]]:
+        """The letters of an ordering key from its first position on."""
+        while position < self._length:
+            number, start = divmod(position, PART)
+            for name in self._part(number)[start : start + LOOK_AHEAD]:
+                if name.key != key:
+                    return
+                yield position, name
+                position += 1
 
     def _take(self, position: int, name: Name) -> None:
         self.letters[position] = letter_of(name, position, self._progress.returned(position))

@@ -29,16 +29,7 @@ class RunState(StrEnum):
 SENDING = frozenset({RunState.CANARY, RunState.RUNNING})
 """The states in which letters may be sent."""
 
-LIVE = frozenset(
-    {
-        RunState.PLANNED,
-        RunState.MOVING,
-        RunState.WAITING_APPROVAL,
-        RunState.CANARY,
-        RunState.RUNNING,
-        RunState.HELD,
-    }
-)
+LIVE = frozenset(RunState) - {RunState.ABORTED, RunState.DONE, RunState.BROKEN}
 """The states in which a letter of the run that dies again comes back to it."""
 
 
@@ -136,48 +127,15 @@ class ReplayRun:
         return f"{self.id}-{self.restart}"
 
 
+_STOPS = frozenset({RunState.HELD, RunState.ABORTED, RunState.BROKEN})
+
 _NEXT: Mapping[RunState, frozenset[RunState]] = {
     RunState.PLANNED: frozenset({RunState.MOVING, RunState.HELD, RunState.ABORTED}),
-    RunState.MOVING: frozenset(
-        {
-            RunState.WAITING_APPROVAL,
-            RunState.CANARY,
-            RunState.HELD,
-            RunState.ABORTED,
-            RunState.BROKEN,
-        }
-    ),
+    RunState.MOVING: _STOPS | {RunState.WAITING_APPROVAL, RunState.CANARY},
     RunState.WAITING_APPROVAL: frozenset({RunState.CANARY, RunState.ABORTED}),
-    RunState.CANARY: frozenset(
-        {
-            RunState.WAITING_APPROVAL,
-            RunState.CANARY,
-            RunState.RUNNING,
-            RunState.HELD,
-            RunState.ABORTED,
-            RunState.DONE,
-            RunState.BROKEN,
-        }
-    ),
-    RunState.RUNNING: frozenset(
-        {
-            RunState.WAITING_APPROVAL,
-            RunState.RUNNING,
-            RunState.HELD,
-            RunState.ABORTED,
-            RunState.DONE,
-            RunState.BROKEN,
-        }
-    ),
-    RunState.HELD: frozenset(
-        {
-            RunState.PLANNED,
-            RunState.MOVING,
-            RunState.CANARY,
-            RunState.RUNNING,
-            RunState.ABORTED,
-        }
-    ),
+    RunState.CANARY: _STOPS | SENDING | {RunState.WAITING_APPROVAL, RunState.DONE},
+    RunState.RUNNING: _STOPS | {RunState.WAITING_APPROVAL, RunState.RUNNING, RunState.DONE},
+    RunState.HELD: SENDING | {RunState.PLANNED, RunState.MOVING, RunState.ABORTED},
     RunState.ABORTED: frozenset({RunState.ABORTED, RunState.BROKEN}),
     RunState.DONE: frozenset({RunState.BROKEN}),
     RunState.BROKEN: frozenset({RunState.ABORTED}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from deadletter.circuit.state import Circuits
@@ -61,13 +61,4 @@ class WorkReport:
     ended_well: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "sent": self.sent,
-            "outcomes": dict(self.outcomes),
-            "returned": self.returned,
-            "waiting": self.waiting,
-            "stopped_keys": self.stopped_keys,
-            "stopped": self.stopped,
-            "done": self.done,
-            "ended_well": self.ended_well,
-        }
+        return asdict(self)
