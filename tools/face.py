@@ -74,14 +74,14 @@ def budgets() -> list[Budget]:
                 ("aws/wiring", 1_491, 550),
                 ("testing", 3_440, 1_850),
                 ("redrive", 4_414, 3_010),
-                ("replay", 4_888, 2_440),
+                ("replay", 4_819, 2_440),
                 ("pace", 878, 400),
                 ("outage", 1_300, 1_030),
                 ("watch", 1_962, 1_380),
             )
         ),
         # +69 lines and a module: the least policy of a deployment.
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_702, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_633, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_123, 2_500),
         Budget("code lines of tests", partial(code_lines_in, "tests"), 116_654, 50_000),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 584, 340),

@@ -27,7 +27,7 @@ from deadletter.replay.objects import (
 )
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run_lane import TicketedLane
-from deadletter.replay.ticket import ReplayOutcome
+from deadletter.replay.ticket import BY_CONSUMER, ReplayOutcome
 from deadletter.routing.decision import Hold
 from deadletter.signals.figures import Count
 
@@ -63,13 +63,7 @@ class DirectFate(StrEnum):
     UNTRIED = "untried"
 
 
-_OUTCOMES: Mapping[DirectFate, ReplayOutcome] = {
-    DirectFate.RECOVERED: ReplayOutcome.RECOVERED,
-    DirectFate.DUPLICATE: ReplayOutcome.DUPLICATE,
-    DirectFate.SUPERSEDED: ReplayOutcome.SUPERSEDED,
-    DirectFate.PARKED: ReplayOutcome.PARKED,
-    DirectFate.ACCEPTED: ReplayOutcome.DELIVERED,
-}
+_OUTCOMES = {**BY_CONSUMER, DirectFate.ACCEPTED: ReplayOutcome.DELIVERED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from deadletter.contract import EDITS, Partition, run_lane
@@ -64,21 +64,8 @@ class EditRequest:
         return WaitingRoomEntry(copy, place, run_lane(self.run), self.shard, 0.0)
 
     def to_bytes(self) -> bytes:
-        return compact_json(
-            {
-                "run": self.run,
-                "generation": self.generation,
-                "place": list(self.place),
-                "shard": self.shard,
-                "origin": self.origin,
-                "accept": self.accept,
-                "by": self.by,
-                "because": self.because,
-                "at": self.at,
-                "before": to_json(self.before),
-                "after": to_json(self.after),
-            }
-        )
+        versions = {"before": to_json(self.before), "after": to_json(self.after)}
+        return compact_json({**asdict(self), **versions})
 
 
 def names_in(asked: Any) -> tuple[str, list[str]]:

@@ -8,7 +8,7 @@ became of a letter its tickets say, and the consumer's ledger.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -16,7 +16,7 @@ from functools import lru_cache
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow
 from deadletter.replay.manifest import ShardProgress
 from deadletter.replay.names import PART, Name
-from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets
+from deadletter.replay.ticket import BY_CONSUMER, OUTSIDE, ReplayOutcome, Ticket, Tickets
 
 PARTS_KEPT = 4
 """Parts of the manifest that a shard keeps in memory."""
@@ -179,13 +179,6 @@ MOST_TRIES = 1_200
 """Tries of one letter, and tickets that are followed: one each ten minutes until the longest run
 ends, and more. A try that fails by the dependency is none of the plan's few."""
 
-_BY_LEDGER: Mapping[str, ReplayOutcome] = {
-    "recovered": ReplayOutcome.RECOVERED,
-    "duplicate": ReplayOutcome.DUPLICATE,
-    "superseded": ReplayOutcome.SUPERSEDED,
-    "parked": ReplayOutcome.PARKED,
-}
-
 
 def room_place(place: str | Sequence[str]) -> str:
     """The place of an item in the waiting room, as its reader takes it: partition, sort, object."""
@@ -309,4 +302,4 @@ def _by_ledger(row: LedgerRow, ticket: Ticket) -> ReplayOutcome | None:
     if row.unreadable:
         return None
     ended = row.outcome_in(ticket.attempt)
-    return None if ended is None else _BY_LEDGER[ended]
+    return None if ended is None else BY_CONSUMER[ended]

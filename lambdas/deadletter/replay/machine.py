@@ -173,26 +173,6 @@ class ReplayEvent:
     approval: ApprovalAnswer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayStep:
-    """What the execution continues with: words and numbers, nothing from a letter."""
-
-    next: ReplayNext
-    state: str
-    wait_seconds: int
-    loops: int
-    workers: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "next": str(self.next),
-            "state": self.state,
-            "wait_seconds": self.wait_seconds,
-            "loops": self.loops,
-            "workers": [{"number": number, "of": self.workers} for number in range(self.workers)],
-        }
-
-
 def replay_event(data: Mapping[str, Any]) -> ReplayEvent:
     """The step in a function's event. Raises BadStep."""
     for name in ("run", "step", "execution"):
@@ -221,24 +201,29 @@ def _answer(said: Any) -> ApprovalAnswer | None:
     return ApprovalAnswer(said["approved"], by, because)
 
 
+def _continued(
+    event: ReplayEvent,
+    to: ReplayNext,
+    run: ReplayRun | None,
+    *,
+    wait_seconds: int = 1,
+    workers: int = 1,
+) -> Mapping[str, Any]:
+    """What the execution continues with: words and numbers, nothing from a letter."""
+    return {
+        "next": str(to),
+        "state": str(run.state) if run else "",
+        "wait_seconds": wait_seconds,
+        "loops": event.loops,
+        "workers": [{"number": number, "of": workers} for number in range(workers)],
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class ReplaySteps:
     """Takes the steps of the runs of one pipeline."""
 
-    def __init__(self, setup: ReplaySetup) -> None:
-        self._setup = setup
-        self._steps: Mapping[
-            str, Callable[[ReplayEvent, ReplayRun, ReplayPlan, float], ReplayStep]
-        ] = {
-            "preflight": self._preflight,
-            "snapshot": self._snapshot,
-            "freeze": self._freeze,
-            "approval": self._approval,
-            "approved": self._approved,
-            "lapse": self._lapse,
-            "judge": self._judge,
-            "reconcile": self._reconcile,
-            "leave": self._leave,
-        }
+    setup: ReplaySetup
 
     def take(self, event: ReplayEvent, deadline: float) -> Mapping[str, Any]:
         """Take one step, until `deadline` at the latest. Returns the execution's next step."""
@@ -249,180 +234,173 @@ class ReplaySteps:
                 raise
             if event.step == "work":
                 return {"stopped": str(error)}
-            run = self._setup.runs.read(event.run)
-            step = self._step(event, ReplayNext.WAIT, run, wait_seconds=BAD_ROW_WAIT)
-            return step.to_json()
+            run = self.setup.runs.read(event.run)
+            return _continued(event, ReplayNext.WAIT, run, wait_seconds=BAD_ROW_WAIT)
 
     def _is_held(self, run_id: str, because: str) -> bool:
         """Hold a run because of a bad row of its own; False if it is live no more."""
-        run = self._setup.runs.read(run_id)
+        run = self.setup.runs.read(run_id)
         if run is None or not run.is_live:
             return False
         if run.state is not RunState.HELD:
             with suppress(RunRefused):
-                self._change(run, held(run, at=self._setup.clock(), by=BY, because=because))
+                after = held(run, at=self.setup.clock(), by=BY, because=because)
+                _change(self.setup, run, after)
         return True
 
     def _take(self, event: ReplayEvent, deadline: float) -> Mapping[str, Any]:
-        if event.step != "work" and event.step not in self._steps:
-            raise BadStep(f"step {event.step!r} is unknown; allowed are work, {self._known()}")
-        run = self._setup.runs.read(event.run)
+        setup = self.setup
+        if event.step != "work" and event.step not in _STEPS:
+            known = ", ".join(_STEPS)
+            raise BadStep(f"step {event.step!r} is unknown; allowed are work, {known}")
+        run = setup.runs.read(event.run)
         if run is None:
             # A run that was never stored, or whose rows have expired, has ended.
-            return self._step(event, ReplayNext.DONE, None).to_json()
-        plan = self._setup.plans.plan(event.run)
+            return _continued(event, ReplayNext.DONE, None)
+        plan = setup.plans.plan(event.run)
         if plan is not None and plan.run_id != run.id:
             plan = None
-        approval = self._setup.plans.approval(event.run) if run.may_send else RunApproval()
+        approval = setup.plans.approval(event.run) if run.may_send else RunApproval()
+        step = _Step(setup, event, run, plan or ReplayPlan(pipeline=run.pipeline), deadline)
         if event.step == "work":
-            return self._work(event, run, plan, approval, deadline)
+            return step.work(may_begin=plan is not None and approval.allows)
         if event.execution != run.execution:
             if event.token:
-                self._setup.executions.answer(event.token)
-            return self._step(event, ReplayNext.HAND_OVER, run).to_json()
+                setup.executions.answer(event.token)
+            return step.to(ReplayNext.HAND_OVER)
         try:
             if plan is None and run.is_live:
                 # What it holds can leave without a plan.
-                self._abort(run, "the stored plan is not the one that was started")
-                return self._step(event, ReplayNext.LEAVE, run).to_json()
+                return step.abort("the stored plan is not the one that was started")
             if run.may_send and not approval.allows:
-                return self._ask(event, run).to_json()
-            plan = plan or ReplayPlan(pipeline=run.pipeline)
-            return self._steps[event.step](event, run, plan, deadline).to_json()
+                return step.ask()
+            return _STEPS[event.step](step)
         except RunRefused:
             # A person or another process has changed the run meanwhile.
-            return self._step(event, ReplayNext.WAIT, run).to_json()
+            return step.to(ReplayNext.WAIT)
 
-    def _known(self) -> str:
-        return ", ".join(self._steps)
 
-    def _step(
-        self,
-        event: ReplayEvent,
-        to: ReplayNext,
-        run: ReplayRun | None,
-        *,
-        wait_seconds: int = 1,
-        workers: int = 1,
-    ) -> ReplayStep:
-        state = str(run.state) if run else ""
-        return ReplayStep(to, state, wait_seconds, event.loops, workers)
+def _change(setup: ReplaySetup, before: ReplayRun, after: ReplayRun) -> None:
+    if after != before:
+        setup.runs.change(before, after)
+    # After the change: a state is announced twice rather than never, and never too early.
+    if setup.announcer is not None:
+        setup.announcer.announce(after)
 
-    def _change(self, before: ReplayRun, after: ReplayRun) -> None:
-        if after != before:
-            self._setup.runs.change(before, after)
-        self._announce(after)
 
-    def _announce(self, run: ReplayRun) -> None:
-        """After the change: a state is announced twice rather than never, and never too early."""
-        if self._setup.announcer is not None:
-            self._setup.announcer.announce(run)
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step of a run, which is as it was read at its beginning."""
 
-    def _preflight(
-        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
-    ) -> ReplayStep:
+    setup: ReplaySetup
+    event: ReplayEvent
+    run: ReplayRun
+    plan: ReplayPlan
+    deadline: float
+
+    def to(self, to: ReplayNext, *, wait_seconds: int = 1) -> Mapping[str, Any]:
+        """The execution goes on there, and the run is as it was."""
+        return _continued(self.event, to, self.run, wait_seconds=wait_seconds)
+
+    def changed(self, after: ReplayRun, to: ReplayNext) -> Mapping[str, Any]:
+        """Store the run, and go on there."""
+        _change(self.setup, self.run, after)
+        return _continued(self.event, to, after)
+
+    def abort(self, because: str, to: ReplayNext = ReplayNext.LEAVE) -> Mapping[str, Any]:
+        after = aborted(self.run, at=self.setup.clock(), by=BY, because=because)
+        _change(self.setup, self.run, after)
+        return self.to(to)
+
+    def preflight(self) -> Mapping[str, Any]:
         """Whether the run may begin at all; then it is judged."""
-        if not self._setup.moves and run.is_live:
-            self._abort(run, "the pipeline's mode is observe: it moves no messages")
-            return self._step(event, ReplayNext.LEAVE, run)
-        return self._judge(event, run, plan, deadline)
+        if not self.setup.moves and self.run.is_live:
+            return self.abort("the pipeline's mode is observe: it moves no messages")
+        return self.judge()
 
-    def _abort(self, run: ReplayRun, because: str) -> None:
-        self._change(run, aborted(run, at=self._setup.clock(), by=BY, because=because))
-
-    def _snapshot(
-        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
-    ) -> ReplayStep:
-        if run.state is not RunState.MOVING:
-            return self._step(event, ReplayNext.JUDGE, run)
-        taken = self._setup.snapshot(run, plan, deadline)
+    def snapshot(self) -> Mapping[str, Any]:
+        if self.run.state is not RunState.MOVING:
+            return self.to(ReplayNext.JUDGE)
+        taken = self.setup.snapshot(self.run, self.plan, self.deadline)
         if taken.done:
-            return self._step(event, ReplayNext.FREEZE, run)
+            return self.to(ReplayNext.FREEZE)
         if taken.busy:
-            return self._step(event, ReplayNext.WAIT, run, wait_seconds=SNAPSHOT_WAIT)
-        return self._step(event, ReplayNext.JUDGE, run)
+            return self.to(ReplayNext.WAIT, wait_seconds=SNAPSHOT_WAIT)
+        return self.to(ReplayNext.JUDGE)
 
-    def _freeze(
-        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
-    ) -> ReplayStep:
+    def freeze(self) -> Mapping[str, Any]:
+        run, plan = self.run, self.plan
         if run.state is not RunState.MOVING:
-            return self._step(event, ReplayNext.JUDGE, run)
-        frozen = self._setup.freeze(run, plan, deadline)
+            return self.to(ReplayNext.JUDGE)
+        frozen = self.setup.freeze(run, plan, self.deadline)
         if frozen is None:
-            return self._step(event, ReplayNext.FREEZE, run)
-        asks = bool(frozen.messages) and self._needs_approval(plan, frozen)
+            return self.to(ReplayNext.FREEZE)
+        asks = bool(frozen.messages) and self._needs_approval(frozen)
         holds = bool(frozen.messages) and plan.hold and not asks
         state = RunState.WAITING_APPROVAL if asks else RunState.CANARY
         because = "it was planned so" if holds else ""
         state = RunState.HELD if holds else state
-        after = moved_to(run, state, at=self._setup.clock(), by=BY, because=because)
+        after = moved_to(run, state, at=self.setup.clock(), by=BY, because=because)
         counts = {ReplayOutcome.OPEN.name: frozen.messages}
         after = replace(after, messages=frozen.messages, manifest=frozen.manifest, counts=counts)
         if holds:
             after = replace(after, resume_to=RunState.CANARY)
-        self._setup.plans.keep_asked(run.id, asked=asks)
-        self._change(run, after)
-        return self._step(event, ReplayNext.APPROVAL if asks else ReplayNext.JUDGE, after)
+        self.setup.plans.keep_asked(run.id, asked=asks)
+        return self.changed(after, ReplayNext.APPROVAL if asks else ReplayNext.JUDGE)
 
-    def _ask(self, event: ReplayEvent, run: ReplayRun) -> ReplayStep:
+    def ask(self) -> Mapping[str, Any]:
         """A run that may send, and whose approval is nowhere on record, has to wait for one."""
         because = "it may send, and no approval of it is on record"
-        now, state = self._setup.clock(), RunState.WAITING_APPROVAL
-        after = moved_to(run, state, at=now, by=BY, because=because)
-        self._change(run, after)
-        return self._step(event, ReplayNext.APPROVAL, after)
+        now, state = self.setup.clock(), RunState.WAITING_APPROVAL
+        after = moved_to(self.run, state, at=now, by=BY, because=because)
+        return self.changed(after, ReplayNext.APPROVAL)
 
-    def _needs_approval(self, plan: ReplayPlan, frozen: Frozen) -> bool:
-        if plan.restores:
+    def _needs_approval(self, frozen: Frozen) -> bool:
+        if self.plan.restores:
             # Its letters are parked again, and nothing is sent.
             return False
-        above = self._setup.approve_above
-        return plan.approve or (above is not None and frozen.messages > above)
+        above = self.setup.approve_above
+        return self.plan.approve or (above is not None and frozen.messages > above)
 
-    def _approval(
-        self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
-    ) -> ReplayStep:
+    def approval(self) -> Mapping[str, Any]:
         """Keep the token first: who approves after that finds it, who did before is seen."""
-        plans = self._setup.plans
-        plans.keep_token(run.id, event.token)
-        now = self._setup.runs.read(run.id)
+        plans, id_ = self.setup.plans, self.run.id
+        plans.keep_token(id_, self.event.token)
+        now = self.setup.runs.read(id_)
         waits = now is not None and now.state is RunState.WAITING_APPROVAL
-        if not waits or plans.approval(run.id).answer is not None:
-            self._setup.executions.answer(event.token)
-        return self._step(event, ReplayNext.JUDGE, run)
+        if not waits or plans.approval(id_).answer is not None:
+            self.setup.executions.answer(self.event.token)
+        return self.to(ReplayNext.JUDGE)
 
-    def _approved(
-        self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
-    ) -> ReplayStep:
+    def approved(self) -> Mapping[str, Any]:
         """Write the answer into the run; without an answer on record the run stays as it is."""
-        plans, answer = self._setup.plans, event.approval
+        run, plans, answer = self.run, self.setup.plans, self.event.approval
         if run.state is not RunState.WAITING_APPROVAL:
-            return self._step(event, ReplayNext.JUDGE, run)
+            return self.to(ReplayNext.JUDGE)
         if answer is not None:
             plans.keep_answer(run.id, answer)
         else:
             answer = plans.approval(run.id).answer
         if answer is not None:
-            self._change(run, answered(run, answer, self._setup.clock()))
-        return self._step(event, ReplayNext.JUDGE, run)
+            _change(self.setup, run, answered(run, answer, self.setup.clock()))
+        return self.to(ReplayNext.JUDGE)
 
-    def _lapse(
-        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
-    ) -> ReplayStep:
-        if self._setup.plans.approval(run.id).answer is not None:
+    def lapse(self) -> Mapping[str, Any]:
+        if self.setup.plans.approval(self.run.id).answer is not None:
             # The person's command ended before it could wake this execution.
-            return self._approved(event, run, plan, deadline)
-        if run.state is RunState.WAITING_APPROVAL:
-            self._abort(run, f"nobody approved it within {APPROVAL_DAYS} day")
-        return self._step(event, ReplayNext.JUDGE, run)
+            return self.approved()
+        if self.run.state is not RunState.WAITING_APPROVAL:
+            return self.to(ReplayNext.JUDGE)
+        return self.abort(f"nobody approved it within {APPROVAL_DAYS} day", ReplayNext.JUDGE)
 
-    def _judge(
-        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, _deadline: float
-    ) -> ReplayStep:
-        setup, now = self._setup, self._setup.clock()
-        event = replace(event, loops=event.loops + 1)
+    def judge(self) -> Mapping[str, Any]:
+        setup, run, plan, now = self.setup, self.run, self.plan, self.setup.clock()
+        event = replace(self.event, loops=self.event.loops + 1)
         if event.loops > MOST_LOOPS and (run.is_live or not run.left):
-            return self._hand_over(event, run, now)
+            after = restarted(run, now)
+            _change(setup, run, after)
+            setup.executions.start(after)
+            return _continued(event, ReplayNext.HAND_OVER, after)
         is_looked_at = run.may_send or run.state is RunState.PLANNED
         evidence = setup.evidence(run, plan) if is_looked_at else RunEvidence()
         verdict = judged(run, plan, evidence, now)
@@ -431,51 +409,33 @@ class ReplaySteps:
             after = replace(after, counts=evidence.counts)
             if after != run and after.generation == run.generation:
                 after = replace(after, generation=run.generation + 1)
-        self._change(run, after)
-        return self._step(
-            event,
-            verdict.next,
-            after,
-            wait_seconds=verdict.wait_seconds,
-            workers=workers_for(plan),
-        )
+        _change(setup, run, after)
+        wait, workers = verdict.wait_seconds, workers_for(plan)
+        return _continued(event, verdict.next, after, wait_seconds=wait, workers=workers)
 
-    def _hand_over(self, event: ReplayEvent, run: ReplayRun, now: float) -> ReplayStep:
-        after = restarted(run, now)
-        self._change(run, after)
-        self._setup.executions.start(after)
-        return self._step(event, ReplayNext.HAND_OVER, after)
-
-    def _work(
-        self,
-        event: ReplayEvent,
-        run: ReplayRun,
-        plan: ReplayPlan | None,
-        approval: RunApproval,
-        deadline: float,
-    ) -> Mapping[str, Any]:
+    def work(self, *, may_begin: bool) -> Mapping[str, Any]:
         """A worker's step. One of an execution that has handed over does nothing."""
+        run, plan, event = self.run, self.plan, self.event
         if not run.may_send or event.execution != run.execution:
             return {"stopped": f"the run is {run.state}, and its execution {run.execution}"}
-        if plan is None or not approval.allows:
+        if not may_begin:
             return {"stopped": "the run has no plan, or no approval of it is on record"}
         is_ramp = run.step < len(plan.canary) + len(plan.ramp) - 1
         seconds = min(RUNNING_STEP, plan.ramp_seconds) if is_ramp else RUNNING_STEP
         if run.state is RunState.CANARY:
             seconds = CANARY_STEP
-        until = min(deadline, self._setup.clock() + seconds)
-        return self._setup.work(run, plan, event.worker, event.workers, until)
+        until = min(self.deadline, self.setup.clock() + seconds)
+        return self.setup.work(run, plan, event.worker, event.workers, until)
 
-    def _reconcile(
-        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
-    ) -> ReplayStep:
+    def reconcile(self) -> Mapping[str, Any]:
+        run, plan = self.run, self.plan
         if run.is_live and not run.may_send:
-            return self._step(event, ReplayNext.JUDGE, run)
-        now = self._setup.clock()
+            return self.to(ReplayNext.JUDGE)
+        now = self.setup.clock()
         if run.messages is None:
             # Aborted before there was a snapshot: nothing was sent, and all of it has left.
-            return self._ended(event, run)
-        sums = self._setup.reconcile(run, plan, deadline)
+            return self._ended()
+        sums = self.setup.reconcile(run, plan, self.deadline)
         counts = {**sums.counts, UNACCOUNTED: sums.unaccounted}
         if run.state in (RunState.BROKEN, RunState.DONE):
             after = replace(run, generation=run.generation + 1)
@@ -487,28 +447,38 @@ class ReplaySteps:
             after = replace(run, left=True, generation=run.generation + 1)
         else:
             # The letters are gone. What this erases is erased before the run says that it is done.
-            if plan.forgets and not self._setup.forget(run, plan, deadline):
-                return self._step(event, ReplayNext.WAIT, run)
+            if plan.forgets and not self.setup.forget(run, plan, self.deadline):
+                return self.to(ReplayNext.WAIT)
             after = moved_to(run, RunState.DONE, at=now, by=BY)
-        self._change(run, replace(after, counts=counts))
-        return self._step(event, ReplayNext.JUDGE, after)
+        return self.changed(replace(after, counts=counts), ReplayNext.JUDGE)
 
-    def _ended(self, event: ReplayEvent, run: ReplayRun) -> ReplayStep:
+    def _ended(self) -> Mapping[str, Any]:
         """Nothing of the run is left; who ended it, and why, stays in its item."""
-        after = replace(run, left=True, generation=run.generation + 1)
-        self._change(run, after)
-        return self._step(event, ReplayNext.JUDGE, after)
+        after = replace(self.run, left=True, generation=self.run.generation + 1)
+        return self.changed(after, ReplayNext.JUDGE)
 
-    def _leave(
-        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
-    ) -> ReplayStep:
+    def leave(self) -> Mapping[str, Any]:
+        run = self.run
         if run.is_live or run.left or run.state is RunState.BROKEN:
-            return self._step(event, ReplayNext.JUDGE, run)
-        if not self._setup.leave(run, plan, deadline):
-            return self._step(event, ReplayNext.WAIT, run, wait_seconds=PENDING_WAIT)
+            return self.to(ReplayNext.JUDGE)
+        if not self.setup.leave(run, self.plan, self.deadline):
+            return self.to(ReplayNext.WAIT, wait_seconds=PENDING_WAIT)
         if run.state is RunState.ABORTED:
-            return self._step(event, ReplayNext.RECONCILE, run)
-        return self._ended(event, run)
+            return self.to(ReplayNext.RECONCILE)
+        return self._ended()
+
+
+_STEPS: Mapping[str, Callable[[_Step], Mapping[str, Any]]] = {
+    "preflight": _Step.preflight,
+    "snapshot": _Step.snapshot,
+    "freeze": _Step.freeze,
+    "approval": _Step.approval,
+    "approved": _Step.approved,
+    "lapse": _Step.lapse,
+    "judge": _Step.judge,
+    "reconcile": _Step.reconcile,
+    "leave": _Step.leave,
+}
 
 
 def workers_for(plan: ReplayPlan) -> int:

@@ -66,22 +66,24 @@ class Name:
 
         ASCII alone: bytes and characters are the same for readers of a part of an object.
         """
-        return json.dumps(
-            {
-                "c": self.copy,
-                "o": self.origin,
-                "p": self.place,
-                "y": self.key,
-                "q": self.sequence,
-                "t": self.tenant,
-                "f": self.cause,
-                "g": self.category,
-                "a": self.attempt,
-                "b": self.size,
-                "e": self.first_sent,
-            },
-            separators=(",", ":"),
-        )
+        data = {short: getattr(self, field) for field, short in _OF_LINE.items()}
+        return json.dumps(data, separators=(",", ":"))
+
+
+_OF_LINE = {
+    "copy": "c",
+    "origin": "o",
+    "place": "p",
+    "key": "y",
+    "sequence": "q",
+    "tenant": "t",
+    "cause": "f",
+    "category": "g",
+    "attempt": "a",
+    "size": "b",
+    "first_sent": "e",
+}
+"""What the fields of a name are called in its line: a manifest has as many as messages."""
 
 
 def from_line(line: str | bytes) -> Name:
@@ -96,20 +98,9 @@ def from_line(line: str | bytes) -> Name:
 def from_data(data: Any) -> Name:
     """The name in the decoded JSON of a line. Raises NotAName."""
     try:
-        partition, sort = data["p"]
-        name = Name(
-            copy=data["c"],
-            origin=data["o"],
-            place=(partition, sort),
-            key=data["y"],
-            sequence=data["q"],
-            tenant=data["t"],
-            cause=data["f"],
-            category=data["g"],
-            attempt=data["a"],
-            size=data["b"],
-            first_sent=data["e"],
-        )
+        fields = {field: data[short] for field, short in _OF_LINE.items()}
+        partition, sort = fields["place"]
+        name = Name(**{**fields, "place": (partition, sort)})
         # A key that is no hash has no shard.
         shard_of_hash(name.key)
     except (ValueError, KeyError, TypeError) as error:

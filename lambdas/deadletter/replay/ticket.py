@@ -63,13 +63,17 @@ ANSWERED = (
 """Outcomes of a letter that its run need not send again, as its destination has said."""
 
 
-OUTSIDE = frozenset(
-    {
-        ReplayOutcome.QUARANTINED,
-        ReplayOutcome.STOPPED,
-        ReplayOutcome.EXPIRED,
-        ReplayOutcome.LEFT,
-    }
+BY_CONSUMER: Mapping[str, ReplayOutcome] = {
+    "recovered": ReplayOutcome.RECOVERED,
+    "duplicate": ReplayOutcome.DUPLICATE,
+    "superseded": ReplayOutcome.SUPERSEDED,
+    "parked": ReplayOutcome.PARKED,
+}
+"""The words of the consumer library for the end of a letter."""
+
+
+OUTSIDE: frozenset[ReplayOutcome] = frozenset(
+    (ReplayOutcome.QUARANTINED, ReplayOutcome.STOPPED, ReplayOutcome.EXPIRED, ReplayOutcome.LEFT)
 )
 """The fates of letters that leave the run in another way than by a send to its destination.
 Their tickets are put before they are moved: an item that is still there has yet to leave."""
