@@ -187,7 +187,7 @@ def replay_calls(patch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     patch.setattr(handlers.replay, "steps", lambda: SimpleNamespace(take=lambda *_: {}))
     handlers.replay.handler({"run": "r", "step": "work", "execution": "e"}, CONTEXT)
     steps: Any = replay_steps_for(PIPELINE, OF_FUNCTION, made.clients(""), world(), nothing)
-    carrier = steps._setup.work.__self__._carrier(RUN, DIRECT, Tally())
+    carrier = steps.setup.work.__self__._carrier(RUN, DIRECT, Tally())
     return [
         *calls_of(made.clients("")),
         lambda: carrier.consumer.deliver([Letter("c", "{}")], "r"),

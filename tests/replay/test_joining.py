@@ -1,4 +1,4 @@
-"""Which letters of its source join a run, under which names, and what is counted of the others."""
+"""Which letters of its source join a run and under which names, and where the others go."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from deadletter.redrive.run_limits import RunStopped
 from deadletter.replay.names import Name, from_lines, key_hash
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.snapshot import NothingRedriven, Snapshot, joined
+from deadletter.replay.snapshot import Snapshot, joined
 from deadletter.routing.decision import Hold, Park, Redrive
-from deadletter.routing.router import Question, RouterUnavailable, Verdict
+from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.routing.selection import Pick
 from deadletter.signals.figures import Count
 from deadletter.testing.clock import START, Clock
@@ -75,10 +75,6 @@ class Pass:
     def take(self, *copies: str, **fields: Any) -> dict[str, Verdict]:
         return self.verdicts_.verdicts([letter(copy, **fields) for copy in copies], served=False)
 
-    @property
-    def counts(self) -> dict[str, int]:
-        return {**self.verdicts_.counts, **self.verdicts_.left_out}
-
 
 def letter(copy: str, **fields: Any) -> ReceivedLetter:
     stamp = Stamp(f"first-{copy}", attempt=2, run="earlier")
@@ -125,7 +121,6 @@ def test_letters_that_join_are_on_a_page_and_are_held_in_the_lane_of_their_run()
         assert hold.shard == names[copy].shard
         assert verdict.before == run.picks.get(copy, pick(copy)).stamp  # type: ignore[union-attr]
         assert verdict.stamp.run == RUN
-    assert run.counts == {"named": 2}
     run.take("c")
     assert list(run.pages) == ["pages/t-000001.jsonl", "pages/t-000002.jsonl"]
 
@@ -157,23 +152,21 @@ def test_the_stamp_of_a_letter_that_joins_counts_its_tries_anew_and_keeps_its_re
 
 
 @each_row(
-    ("picked", "counts"),
+    ("picked", "joins"),
     [
-        ({"chosen": False}, {"other": 1}),
-        ({"chosen": False, "left_out": "POISON"}, {"other": 1}),
-        ({"left_out": "POISON"}, {"POISON": 1}),
-        ({"stamp": Stamp("uncounted")}, {"uncounted": 1}),
-        ({}, {"named": 1}),
+        ({"chosen": False}, False),
+        ({"chosen": False, "left_out": "POISON"}, False),
+        ({"left_out": "POISON"}, False),
+        ({"stamp": Stamp("uncounted")}, False),
+        ({}, True),
     ],
 )
-def test_a_letter_that_does_not_join_is_counted_by_why(
-    picked: dict[str, Any], counts: dict[str, int]
+def test_only_a_letter_joins_that_is_chosen_counted_and_not_left_out(
+    picked: dict[str, Any], joins: bool
 ) -> None:
     run = Pass(counted={"first-a"})
     run.picks["a"] = pick("a", **picked)
-    joins = "named" in counts
     assert (set(run.take("a")), len(run.pages)) == ({"a"} if joins else set(), int(joins))
-    assert run.counts == counts
 
 
 @each_row(
@@ -225,7 +218,7 @@ def test_a_letter_of_which_too_little_or_too_much_is_known_stays(picked: Pick | 
     run = Pass()
     run.picks["a"] = picked
     assert set(run.take("a", "b")) == {"b"}
-    assert run.counts == {"named": 1}
+    assert len(run.pages) == 1
 
 
 @each_row(
@@ -265,14 +258,11 @@ def test_a_snapshot_puts_off_what_would_be_sent_and_leaves_what_would_not() -> N
         "c": Hold("lane", 5.0, "wait"),
     }
 
-    class Source:
-        def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> Any:
-            assert served
-            copies = [each.letter.message_id for each in letters]
-            return {copy: Verdict(copy, decisions[copy], Stamp(copy, 3)) for copy in copies}
-
-    source = NothingRedriven(Source(), Clock())
-    verdicts = source.verdicts([letter(copy) for copy in "abc"], served=True)
+    run = Pass(plan=replace(PLAN, source="dlq"), lane=None)
+    said = [Verdict(copy, decision, Stamp(copy, 3)) for copy, decision in decisions.items()]
+    run.decide = lambda _: RouterAnswer(tuple(said))  # type: ignore[attr-defined] - as a router
+    run.picks = {copy: pick(copy, chosen=False) for copy in decisions}
+    verdicts = run.take("a", "b", "c")
     hold = Hold("due", START + 60.0, "again; a snapshot sends nothing")
     assert verdicts["a"].decision == hold
     assert (verdicts["a"].stamp.attempt, verdicts["b"].stamp.attempt) == (2, 3)

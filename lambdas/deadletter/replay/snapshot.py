@@ -6,11 +6,10 @@ page names it before the run's lane holds it.
 
 from __future__ import annotations
 
+import itertools
 import math
-import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from deadletter.contract import MAIN_DLQ, run_lane
 from deadletter.message.queue import ReceivedLetter
@@ -19,7 +18,7 @@ from deadletter.redrive.fifo import held_instead
 from deadletter.redrive.journal import GRACE, JournalUnavailable
 from deadletter.redrive.redriver import SOURCE_EMPTY, Redriver
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.router_client import RescueVerdicts, RouterClient, VerdictSource
+from deadletter.redrive.router_client import RescueVerdicts, RouterClient
 from deadletter.redrive.run_limits import RunStopped
 from deadletter.redrive.waiting_room import never
 from deadletter.replay.names import CountedOrigins, Name, key_hash, to_lines
@@ -50,26 +49,12 @@ class SnapshotReport:
 
     done        whether no other pass is needed
     again_at    epoch seconds before which another pass finds nothing new; 0 if it may begin now
-    named       letters that were to join the run: the freeze counts those that did
-    left_out    letters that match and stay out, by the reason
-    uncounted   letters that match and that the person has not seen counted
-    other       letters that do not match, and went where the schedule would have them
-    left        letters that were left in their place
-    foreign     those of them that belong to another pipeline
     stopped     why the pass ended
-    trouble     what AWS refused or did not answer
     """
 
     done: bool
     again_at: float = 0.0
-    named: int = 0
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    uncounted: int = 0
-    other: int = 0
-    left: int = 0
-    foreign: int = 0
     stopped: str = ""
-    trouble: str = ""
 
 
 class Snapshot:
@@ -92,8 +77,6 @@ class Snapshot:
         lane: str | None = None,
         of_source: Callable[[str], bool] = lambda home: True,
     ) -> None:
-        self.counts: Counter[str] = Counter()
-        self.left_out: Counter[str] = Counter()
         self._setup = setup
         self._plan = plan
         self._lane = lane or plan.lane
@@ -102,10 +85,7 @@ class Snapshot:
         self._counted = counted
         self._token = token
         self._stops = math.inf
-        self._pages = 0
-        self._lock = threading.Lock()
-        # In a lane, letters that do not join go on waiting.
-        self._others = None if self._lane is not None else _others(setup, plan)
+        self._pages = itertools.count(1)
 
     def run(self, deadline: float, *, seconds: float = math.inf) -> SnapshotReport:
         """Make one pass of at most so many seconds, or until nothing is left.
@@ -117,8 +97,6 @@ class Snapshot:
         """
         # What comes back says nothing of the dependency while letters are only put aside.
         setup = replace(self._setup, outcomes=None)
-        self.counts.clear()
-        self.left_out.clear()
         self._stops = setup.clock() + seconds
         report = Redriver(setup).take_all(deadline, self, lane=self._lane)
         again_at = 0.0 if self._lane is not None else self._locked_until()
@@ -133,14 +111,7 @@ class Snapshot:
         return SnapshotReport(
             done=found_all and not again_at,
             again_at=again_at,
-            named=self.counts["named"],
-            left_out=dict(self.left_out),
-            uncounted=self.counts["uncounted"],
-            other=self.counts["other"],
-            left=left,
-            foreign=foreign,
             stopped=report.stopped,
-            trouble=report.trouble,
         )
 
     def _locked_until(self) -> float:
@@ -187,8 +158,29 @@ class Snapshot:
         self._store_page(names)
         for verdict in joining.values():
             self._setup.tally.count_decision(verdict.decision)
-        others = {} if self._others is None else self._others.verdicts(rest, served=served)
-        return {**joining, **others}
+        return {**joining, **self._others(rest, served=served)}
+
+    def _others(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
+        """What becomes of letters that do not join: in a lane, they go on waiting.
+
+        No letter of a queue that was received goes back. One of the DLQ goes where the router says,
+        but nothing is re-driven: it waits for its delay. One of a parking queue or of a dedicated
+        DLQ goes into its lane.
+        """
+        if self._lane is not None:
+            return {}
+        setup = self._setup
+        if self._plan.source != MAIN_DLQ:
+            rescue = RescueVerdicts(
+                source=setup.home,
+                trusted_senders=setup.trusted_senders,
+                clock=setup.clock,
+                tally=setup.tally,
+            )
+            return rescue.verdicts(letters, served=served)
+        now, client = setup.clock(), RouterClient(router=setup.router, tally=setup.tally)
+        verdicts = client.verdicts(letters, served=served)
+        return {copy: _put_off(verdict, now) for copy, verdict in verdicts.items()}
 
     def _may_join(self, received: ReceivedLetter) -> bool:
         """False for a letter that stays where it is, whatever the router says of it.
@@ -216,20 +208,9 @@ class Snapshot:
         return usable_picks(picks, asked)
 
     def _joins(self, pick: Pick) -> bool:
-        """Whether a letter joins the run; counts why it does not."""
-        if not pick.chosen:
-            kind = "other"
-        elif pick.left_out:
-            with self._lock:
-                self.left_out[pick.left_out] += 1
-            return False
-        elif self._counted is not None and pick.stamp.origin not in self._counted:
-            kind = "uncounted"
-        else:
-            kind = "named"
-        with self._lock:
-            self.counts[kind] += 1
-        return kind == "named"
+        """Whether a letter joins the run."""
+        is_counted = self._counted is None or pick.stamp.origin in self._counted
+        return pick.chosen and not pick.left_out and is_counted
 
     def _name(self, received: ReceivedLetter, pick: Pick) -> Name:
         stamp = pick.stamp
@@ -257,9 +238,7 @@ class Snapshot:
     def _store_page(self, names: Sequence[Name]) -> None:
         if not names:
             return
-        with self._lock:
-            self._pages += 1
-            name = f"{PAGES}{self._token}-{self._pages:06}.jsonl"
+        name = f"{PAGES}{self._token}-{next(self._pages):06}.jsonl"
         try:
             self._objects.put(name, to_lines(names))
         except ObjectsUnavailable as error:
@@ -290,35 +269,6 @@ def joined(stamp: Stamp, plan: ReplayPlan, because: str, now: float) -> Stamp:
         because=because,
         at=int(now),
     )
-
-
-def _others(setup: RedriverSetup, plan: ReplayPlan) -> VerdictSource:
-    """What becomes of letters that do not join: no letter that was received goes back.
-
-    One of the DLQ goes where the router says, but nothing is re-driven: it waits for its delay.
-    One of a parking queue or of a dedicated DLQ goes into its lane.
-    """
-    if plan.source == MAIN_DLQ:
-        return NothingRedriven(RouterClient(router=setup.router, tally=setup.tally), setup.clock)
-    return RescueVerdicts(
-        source=setup.home,
-        trusted_senders=setup.trusted_senders,
-        clock=setup.clock,
-        tally=setup.tally,
-    )
-
-
-class NothingRedriven:
-    """The verdicts of another source, with each re-drive put off by its delay."""
-
-    def __init__(self, source: VerdictSource, clock: Callable[[], float]) -> None:
-        self._source = source
-        self._clock = clock
-
-    def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
-        now = self._clock()
-        verdicts = self._source.verdicts(letters, served=served)
-        return {copy: _put_off(verdict, now) for copy, verdict in verdicts.items()}
 
 
 def _put_off(verdict: Verdict, now: float) -> Verdict:
