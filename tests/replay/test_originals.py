@@ -24,7 +24,7 @@ from deadletter.message.letter import Attribute, Letter, compact_json, to_json
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import HeldItem
 from deadletter.replay import objects as run_objects
-from deadletter.replay.forgetting import ForgetSetup, KeySearch, forget
+from deadletter.replay.forgetting import ForgetSetup, find_by_key, forget
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.objects import (
     NotAnOriginal,
@@ -473,6 +473,7 @@ def test_forgetting_that_is_cut_off_at_any_call_leaves_the_letter_whole_or_nothi
             return S3RunObjects(client, BUCKET, "orders", run, originals_object)
 
         return ForgetSetup(
+            pipeline=stage.pipeline,
             names=list,
             folders=list,
             objects=of,
@@ -482,6 +483,7 @@ def test_forgetting_that_is_cut_off_at_any_call_leaves_the_letter_whole_or_nothi
             own=S3RunObjects(client, BUCKET, "orders", "forgets"),
             erase=lambda _ids: None,
             clock=stage.clock,
+            note_damage=pytest.fail,
         )
 
     plan = replace(FORGETS, selection=Selection(ids=(mine,)))
@@ -641,9 +643,11 @@ def test_a_look_for_a_key_that_runs_out_of_time_goes_on_where_it_was(
     def of(name_: str) -> S3RunObjects:
         return Noted(bucket, BUCKET, "orders", name_, originals_object)
 
-    search = KeySearch(
+    setup = ForgetSetup(
         pipeline=stage.pipeline,
-        selection=by_key().selection,
+        names=list,
+        tickets=lambda _run: [],
+        erase=pytest.fail,
         with_originals=lambda: [run],
         originals=of,
         folders=list,
@@ -652,9 +656,10 @@ def test_a_look_for_a_key_that_runs_out_of_time_goes_on_where_it_was(
         clock=lambda: float(next(ticks)),
         note_damage=pytest.fail,
     )
-    assert search.run(3.0) is None
+    selection = by_key().selection
+    assert find_by_key(setup, selection, 3.0) is None
     assert len(asked) == 2
-    assert search.run(99.0) == {mine}
+    assert find_by_key(setup, selection, 99.0) == {mine}
     assert len(asked) == len(set(asked)) == 3
 
 
@@ -686,6 +691,7 @@ def test_forgetting_that_runs_out_of_time_goes_on_where_it_was() -> None:
         return S3RunObjects(client, BUCKET, "orders", name_, originals_object)
 
     setup = ForgetSetup(
+        pipeline=stage.pipeline,
         names=list,
         folders=list,
         objects=of,
@@ -695,6 +701,7 @@ def test_forgetting_that_runs_out_of_time_goes_on_where_it_was() -> None:
         own=S3RunObjects(client, BUCKET, "orders", "forgets"),
         erase=lambda _ids: pytest.fail("before all originals are gone"),
         clock=lambda: float(next(times)),
+        note_damage=pytest.fail,
     )
     plan = replace(FORGETS, selection=Selection(ids=(mine,)))
     assert not forget(setup, plan, 0.0)

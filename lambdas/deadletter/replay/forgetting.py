@@ -52,10 +52,10 @@ class ForgetSetup:
     with_originals, originals  the runs that have originals, and those of one run
     own       the objects of the run that forgets
     erase     deletes the ledger's rows of these ids; a row that is missing is no error
-    find      the letters with the key that was given, until a time: KeySearch.run; None: none was
-              given
+    note_damage  is told of an object, or a line in it, in which no letter can be read
     """
 
+    pipeline: Pipeline
     names: Callable[[], Iterable[Name]]
     folders: Callable[[], Iterable[str]]
     objects: Callable[[str], RunObjects]
@@ -65,7 +65,7 @@ class ForgetSetup:
     own: RunObjects
     erase: Callable[[Sequence[str]], None]
     clock: Callable[[], float]
-    find: Callable[[float], set[str] | None] | None = None
+    note_damage: Callable[[str], object]
 
 
 def forget(setup: ForgetSetup, plan: ReplayPlan, deadline: float) -> bool:
@@ -78,8 +78,8 @@ def forget(setup: ForgetSetup, plan: ReplayPlan, deadline: float) -> bool:
     for name in setup.names():
         origins.add(name.origin)
         copies.add(name.copy)
-    if setup.find is not None:
-        found = setup.find(deadline)
+    if plan.selection.pattern:
+        found = find_by_key(setup, plan.selection, deadline)
         if found is None:
             return False
         origins |= found
@@ -173,95 +173,73 @@ _FOUND = "found.json"
 _Kept = Iterator[tuple[str, Letter, Stamp]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeySearch:
-    """Looks at originals, at copies of discards and at both versions of edits.
+def find_by_key(setup: ForgetSetup, selection: Selection, deadline: float) -> set[str] | None:
+    """The first lives of the letters with a key; None if `deadline` (epoch seconds) came before.
 
-    `selection` has a pattern; its FIFO groups, of which nothing is taken, keep no letter out.
-    `with_originals`, `originals` are the runs that have originals, and those of one run; `folders`,
-    `objects` the same of all else that runs keep; `own` the objects of the run that forgets.
-    `note_damage` is told of an object, or a line in it, in which no letter can be read.
+    It looks at originals, at copies of discards and at both versions of edits. FIFO groups, of
+    which nothing is taken, keep no letter out. The next call goes on where this one has ended.
     """
-
-    pipeline: Pipeline
-    selection: Selection
-    with_originals: Callable[[], Iterable[str]]
-    originals: Callable[[str], RunObjects]
-    folders: Callable[[], Iterable[str]]
-    objects: Callable[[str], RunObjects]
-    own: RunObjects
-    clock: Callable[[], float]
-    note_damage: Callable[[str], object]
-
-    def run(self, deadline: float) -> set[str] | None:
-        """The first lives of the letters found; None if `deadline` (epoch seconds) came before.
-
-        The next call goes on where this one has ended. Raises ObjectsUnavailable.
-        """
-        seen = json.loads(self.own.get(_FOUND) or b'{"after": "", "ids": []}')
-        after, ids = str(seen["after"]), set(map(str, seen["ids"]))
-        matches = self._matches()
-        in_time = True
-        for key, kept in self._places():
-            if key <= after:
-                continue
-            if self.clock() >= deadline:
-                in_time = False
-                break
-            ids |= {origin for origin, letter, stamp in kept() if matches(letter, stamp)}
-            after = key
-        self.own.put(_FOUND, json.dumps({"after": after, "ids": sorted(ids)}).encode())
-        return ids if in_time else None
-
-    def _matches(self) -> Callable[[Letter, Stamp], bool]:
-        selector = Selector(replace(self.selection, groups=None))
-        documents, now = DocumentBuilder(self.pipeline), self.clock()
-
-        def matches(letter: Letter, stamp: Stamp) -> bool:
+    seen = json.loads(setup.own.get(_FOUND) or b'{"after": "", "ids": []}')
+    after, ids = str(seen["after"]), set(map(str, seen["ids"]))
+    selector = Selector(replace(selection, groups=None))
+    documents, now = DocumentBuilder(setup.pipeline), setup.clock()
+    in_time = True
+    for key, kept in _places(setup):
+        if key <= after:
+            continue
+        if setup.clock() >= deadline:
+            in_time = False
+            break
+        for origin, letter, stamp in kept():
             document = documents.build(letter, stamp, None, now)
-            return selector.matches(letter, stamp, None, document)
+            if selector.matches(letter, stamp, None, document):
+                ids.add(origin)
+        after = key
+    setup.own.put(_FOUND, json.dumps({"after": after, "ids": sorted(ids)}).encode())
+    return ids if in_time else None
 
-        return matches
 
-    def _places(self) -> Iterator[tuple[str, Callable[[], _Kept]]]:
-        """The objects that keep letters, in the order of their keys, each with a way to read it."""
-        pipeline = self.pipeline.name
-        for run in self.with_originals():
-            objects = self.originals(run)
-            for stored in objects.listed(""):
-                key = originals_object(pipeline, run, stored.name)
-                yield key, partial(self._originals, objects, stored.name, key)
-        for run in self.folders():
-            objects = self.objects(run)
-            for stored in (*objects.listed(DISCARDED), *objects.listed(EDITS)):
-                key = run_object(pipeline, run, stored.name)
-                yield key, partial(self._copies, objects, stored.name, key)
+def _places(setup: ForgetSetup) -> Iterator[tuple[str, Callable[[], _Kept]]]:
+    """The objects that keep letters, in the order of their keys, each with a way to read it."""
+    pipeline = setup.pipeline.name
+    for run in setup.with_originals():
+        objects = setup.originals(run)
+        for stored in objects.listed(""):
+            key = originals_object(pipeline, run, stored.name)
+            yield key, partial(_originals, setup, objects, stored.name, key)
+    for run in setup.folders():
+        objects = setup.objects(run)
+        for stored in (*objects.listed(DISCARDED), *objects.listed(EDITS)):
+            key = run_object(pipeline, run, stored.name)
+            yield key, partial(_copies, setup, objects, stored.name, key)
 
-    def _originals(self, objects: RunObjects, name: str, key: str) -> _Kept:
-        data = objects.get(name)
-        if data is None:
+
+def _originals(setup: ForgetSetup, objects: RunObjects, name: str, key: str) -> _Kept:
+    data = objects.get(name)
+    if data is None:
+        return
+    try:
+        for each in originals_in(data, lambda line: setup.note_damage(f"{key}:{line}")):
+            yield each.name.origin, each.letter, each.stamp
+    except NotAnOriginal:
+        # It is erased as a whole, as by every run that forgets.
+        setup.note_damage(key)
+
+
+def _copies(setup: ForgetSetup, objects: RunObjects, name: str, key: str) -> _Kept:
+    data = objects.get(name)
+    if data is None:
+        return
+    try:
+        if name.startswith(DISCARDED):
+            discarded = discarded_letter(name, data)
+            yield discarded.stamp.origin, discarded.letter, discarded.stamp
             return
-        try:
-            for each in originals_in(data, lambda line: self.note_damage(f"{key}:{line}")):
-                yield each.name.origin, each.letter, each.stamp
-        except NotAnOriginal:
-            # It is erased as a whole, as by every run that forgets.
-            self.note_damage(key)
-
-    def _copies(self, objects: RunObjects, name: str, key: str) -> _Kept:
-        data = objects.get(name)
-        if data is None:
-            return
-        try:
-            if name.startswith(DISCARDED):
-                discarded = discarded_letter(name, data)
-                yield discarded.stamp.origin, discarded.letter, discarded.stamp
-                return
-            match json.loads(data):
-                case {"origin": str(origin), "before": before, "after": after}:
-                    for version in (before, after):
-                        yield origin, from_json(version), Stamp(origin)
-                case _:
-                    self.note_damage(key)
-        except (ValueError, RecursionError, NotALetter, NotADiscardedLetter):
-            self.note_damage(key)
+        match json.loads(data):
+            case {"origin": str(origin), "before": before, "after": after}:
+                for version in (before, after):
+                    yield origin, from_json(version), Stamp(origin)
+            case _:
+                setup.note_damage(key)
+    except (ValueError, RecursionError, NotALetter, NotADiscardedLetter):
+        setup.note_damage(key)

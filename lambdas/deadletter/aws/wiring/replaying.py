@@ -415,6 +415,7 @@ class _Parts:
         stores = self.stores
         manifest = Manifest(stores.objects(run.id))
         setup = ForgetSetup(
+            pipeline=self.pipeline,
             names=lambda: manifest.names(self._index(manifest)),
             folders=stores.folders,
             objects=stores.objects,
@@ -424,27 +425,9 @@ class _Parts:
             own=stores.objects(run.id),
             erase=stores.ledger.erase,
             clock=self.world.clock,
-            find=self._find(run, plan) if plan.selection.pattern else None,
+            note_damage=stores.note_bad_row,
         )
         return forget(setup, plan, deadline - IDLE_SECONDS)
-
-    def _find(self, run: ReplayRun, plan: ReplayPlan) -> Callable[[float], set[str] | None]:
-        """Finds letters by their key in what runs have kept."""
-        # Few runs forget by a key: a cold start of the others does without.
-        from deadletter.replay.forgetting import KeySearch
-
-        stores = self.stores
-        return KeySearch(
-            pipeline=self.pipeline,
-            selection=plan.selection,
-            with_originals=partial(stores.folders, originals_object),
-            originals=stores.originals,
-            folders=stores.folders,
-            objects=stores.objects,
-            own=stores.objects(run.id),
-            clock=self.world.clock,
-            note_damage=stores.note_bad_row,
-        ).run
 
 
 def snapshot_for(stores: Stores, plan: ReplayPlan, lane: str | None = None) -> Snapshot:
