@@ -32,12 +32,12 @@ from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.manifest import Manifest, ManifestIndex, ShardProgress, part_name
 from deadletter.replay.names import PART, Name, key_hash, to_lines
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.reconcile import ReconcileSetup, RunSum, reconcile
-from deadletter.replay.run import ReplayRun, RunState, aborted
+from deadletter.replay.reconcile import ReconcileSetup, reconcile
+from deadletter.replay.run import ReplayRun, RunState, RunSum, aborted
 from deadletter.replay.run_lane import claim_of_run
+from deadletter.replay.standing import ReplayWorkerSetup
 from deadletter.replay.ticket import ReplayOutcome
-from deadletter.replay.worker import ReplayWorker
-from deadletter.replay.worker_setup import ReplayWorkerSetup, WorkReport
+from deadletter.replay.worker import ReplayWorker, WorkReport
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline

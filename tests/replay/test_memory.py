@@ -22,8 +22,8 @@ from deadletter.replay.names import PART, Name
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.standing import ReplayWorkerSetup
 from deadletter.replay.worker import ReplayWorker
-from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Question, RouterAnswer, Verdict
 from deadletter.settings.pipeline import Pipeline

@@ -8,7 +8,7 @@ from typing import Any
 from deadletter.contract import KeyPolicy, Reason
 from deadletter.message.stamp import Stamp
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.plan_limits import Fates, PlannedMove, is_own_circuit, is_send, within
+from deadletter.replay.run_source import Fates, PlannedMove, is_own_circuit, is_send, within
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from tests.each_row import each_row

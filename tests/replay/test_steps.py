@@ -13,7 +13,6 @@ from deadletter.replay.machine import (
     UNACCOUNTED,
     BadStep,
     Frozen,
-    Reconciled,
     ReplayEvent,
     ReplaySetup,
     ReplaySteps,
@@ -21,7 +20,7 @@ from deadletter.replay.machine import (
     replay_event,
 )
 from deadletter.replay.plan import DISCARD, RESTORE, ApprovalAnswer, ReplayPlan, RunApproval
-from deadletter.replay.run import ReplayRun, RunRefused, RunState, bad_run_row, resumed
+from deadletter.replay.run import ReplayRun, RunRefused, RunState, RunSum, bad_run_row, resumed
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.clock import START, Clock
 from tests.each_row import each_row
@@ -64,7 +63,7 @@ class Machine:
     frozen: Frozen | None = field(default_factory=lambda: Frozen(100, "hash"))
     leaves: bool = True
     forgets: bool = True
-    sum: Reconciled = field(default_factory=lambda: Reconciled({"RECOVERED": 100}))
+    sum: RunSum = field(default_factory=lambda: RunSum({"RECOVERED": 100}))
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -597,7 +596,7 @@ def test_a_run_ends_with_the_sum_of_its_outcomes(
     left: bool,
 ) -> None:
     fields = {"messages": 100, "counts": before}
-    machine = Machine(state, fields=fields, sum=Reconciled({"RECOVERED": 100 - missing}, missing))
+    machine = Machine(state, fields=fields, sum=RunSum({"RECOVERED": 100 - missing}, missing))
     machine.clock.advance(9.0)
     assert machine.next("reconcile") == "judge"
     run = machine.run

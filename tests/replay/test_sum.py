@@ -11,8 +11,8 @@ from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.manifest import ManifestIndex, PartStatus
 from deadletter.replay.names import PART, Name, key_hash
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.reconcile import ReconcileSetup, RunSum, reconcile
-from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.reconcile import ReconcileSetup, reconcile
+from deadletter.replay.run import ReplayRun, RunState, RunSum
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.testing.clock import Clock
 from tests.each_row import each_row

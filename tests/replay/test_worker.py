@@ -25,10 +25,9 @@ from deadletter.replay.carriers import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS, MOST_GRANTED
 from deadletter.replay.lineup import MOST_TRIES, room_place
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
-from deadletter.replay.plan_limits import Fates, PlannedMove, within
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable, aborted, held, resumed
 from deadletter.replay.run_lane import TicketedLane
-from deadletter.replay.run_source import ASIDE_SECONDS
+from deadletter.replay.run_source import ASIDE_SECONDS, Fates, PlannedMove, within
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.routing.decision import Hold, Park, Redrive
 from deadletter.signals.figures import Count

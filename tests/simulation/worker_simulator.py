@@ -31,7 +31,6 @@ from deadletter.replay.judge import RunEvidence
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (
     Frozen,
-    Reconciled,
     ReplaySetup,
     ReplaySteps,
     Taken,
@@ -42,10 +41,10 @@ from deadletter.replay.manifest import ManifestIndex
 from deadletter.replay.names import Name, key_hash
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan, RunApproval
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
-from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
+from deadletter.replay.run import ReplayRun, RunRefused, RunState, RunSum, aborted, held, resumed
+from deadletter.replay.standing import ReplayWorkerSetup
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 from deadletter.replay.worker import ReplayWorker
-from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.decision import Decision, Hold, Park, Redrive
 from deadletter.routing.router import Question, RouterAnswer, Verdict
 from deadletter.settings.pipeline import Pipeline
@@ -1127,9 +1126,9 @@ class ProcessParts:
         )
         return leaving.run(deadline - 5.0)
 
-    def _reconcile(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Reconciled:
+    def _reconcile(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> RunSum:
         world, store = self._world, self._store
-        sums = reconcile(
+        return reconcile(
             ReconcileSetup(
                 plan=plan,
                 run=run,
@@ -1145,7 +1144,6 @@ class ProcessParts:
             ),
             deadline - 5.0,
         )
-        return Reconciled(sums.counts, sums.unaccounted)
 
 
 def _stamp_of(letter: Letter) -> Stamp:

@@ -28,14 +28,13 @@ from deadletter.replay.machine import (
     APPROVAL_DAYS,
     BadStep,
     Frozen,
-    Reconciled,
     ReplaySetup,
     ReplaySteps,
     Taken,
     replay_event,
 )
 from deadletter.replay.plan import ApprovalAnswer, ReplayPlan, RunApproval
-from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
+from deadletter.replay.run import ReplayRun, RunRefused, RunState, RunSum, aborted, held, resumed
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.clock import Clock
 from tests.statemachines.conftest import REGION, ROLE, client, history
@@ -154,7 +153,7 @@ class Stage:
                 freeze=lambda *_: Frozen(self.letters, "hash"),
                 work=self._work,
                 leave=self._leave,
-                reconcile=lambda *_: Reconciled(
+                reconcile=lambda *_: RunSum(
                     {outcome.name: number for outcome, number in self.outcomes.items()}, self.lost
                 ),
                 clock=self.clock,

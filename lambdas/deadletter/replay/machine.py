@@ -26,6 +26,7 @@ from deadletter.replay.run import (
     ReplayRuns,
     RunRefused,
     RunState,
+    RunSum,
     RunsUnavailable,
     aborted,
     held,
@@ -113,14 +114,6 @@ class Frozen:
     manifest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciled:
-    """The sum of the outcomes, and the letters of the snapshot that have none."""
-
-    counts: Mapping[str, int]
-    unaccounted: int = 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySetup:
     """Everything that the steps are given. Deadlines are epoch seconds.
@@ -147,7 +140,7 @@ class ReplaySetup:
     freeze: Callable[[ReplayRun, ReplayPlan, float], Frozen | None]
     work: Callable[[ReplayRun, ReplayPlan, int, int, float], Mapping[str, Any]]
     leave: Callable[[ReplayRun, ReplayPlan, float], bool]
-    reconcile: Callable[[ReplayRun, ReplayPlan, float], Reconciled]
+    reconcile: Callable[[ReplayRun, ReplayPlan, float], RunSum]
     clock: Callable[[], float]
     forget: Callable[[ReplayRun, ReplayPlan, float], bool] = lambda _run, _plan, _deadline: True
     approve_above: int | None = None

@@ -22,7 +22,7 @@ from deadletter.replay.manifest import ManifestIndex, ManifestParts, ShardProgre
 from deadletter.replay.names import PART, Name
 from deadletter.replay.objects import RunObjects
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run import ReplayRun
+from deadletter.replay.run import ReplayRun, RunSum
 from deadletter.replay.ticket import ANSWERED, TERMINAL, ReplayOutcome, Ticket, Tickets
 
 REPORT = "report.json"
@@ -64,15 +64,6 @@ class ReconcileSetup:
     room: WaitingRoom
     objects: RunObjects
     clock: Callable[[], float]
-
-
-@dataclass(frozen=True, slots=True)
-class RunSum:
-    """The sum of a run: letters by the outcome's name, and those that have none."""
-
-    counts: Mapping[str, int]
-    unaccounted: int
-    report: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class RunState(StrEnum):
@@ -190,6 +190,15 @@ def aborted(
         leave_to=leave_to,
         left=False,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RunSum:
+    """The sum of a run: letters by the outcome's name, and those of the snapshot that have none."""
+
+    counts: Mapping[str, int]
+    unaccounted: int = 0
+    report: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ReplayRuns(Protocol):

@@ -5,14 +5,19 @@ Its tickets and the consumer's ledger say so; the status rows are written after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+from deadletter.circuit.state import Circuits
 from deadletter.contract import run_lane
 from deadletter.failure.ledger import LedgerUnavailable
+from deadletter.message.queue import Queue
+from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import WaitingRoomEntry
+from deadletter.replay.carriers import DirectCarrier
 from deadletter.replay.judge import FAILED
-from deadletter.replay.limiter import RunLimiter
+from deadletter.replay.limiter import Bids, RunLimiter
 from deadletter.replay.lineup import (
     RunLetter,
     RunStage,
@@ -25,9 +30,9 @@ from deadletter.replay.lineup import (
 )
 from deadletter.replay.manifest import ShardProgress
 from deadletter.replay.plan import KeyPolicy
-from deadletter.replay.run_lane import TicketedLane, copy_of
+from deadletter.replay.run import ReplayRuns
+from deadletter.replay.run_lane import RunSetup, TicketedLane, copy_of
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
-from deadletter.replay.worker_setup import ReplayWorkerSetup
 
 FIRST_LOOK, LONGEST_LOOK, LOOK_FACTOR = 0.5, 15.0, 1.6
 """Seconds from a send to the first look at its outcome, the longest pause between two looks, and
@@ -40,6 +45,28 @@ LONGEST_RETRY = 600.0
 """Seconds that a letter waits at most from one try to the next."""
 
 _FAILED = frozenset({ReplayOutcome.PARKED, ReplayOutcome.QUARANTINED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayWorkerSetup(RunSetup):
+    """Everything that a worker is given.
+
+    shards      the shards of this worker, with the letters of each
+    carrier     takes letters where the destination is no queue
+    trouble     why the dependency is down by its health URL; empty if it is not
+    new_token   returns a text that no other grant has
+    """
+
+    shards: Mapping[int, int]
+    runs: ReplayRuns
+    bids: Bids
+    circuits: Circuits
+    main: Queue
+    wait: Callable[[float], None]
+    new_token: Callable[[], str]
+    in_parallel: InParallel
+    carrier: DirectCarrier | None = None
+    trouble: Callable[[], str] = lambda: ""
 
 
 class Standings:

@@ -6,8 +6,10 @@ worker that ends anywhere leaves it in one of them for the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 from deadletter.contract import with_config_keys
 from deadletter.redrive.draining import Draining
@@ -29,9 +31,8 @@ from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable
 from deadletter.replay.run_lane import TicketedLane
 from deadletter.replay.run_source import RunSource
-from deadletter.replay.standing import Standings
+from deadletter.replay.standing import ReplayWorkerSetup, Standings
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, TicketsUnavailable
-from deadletter.replay.worker_setup import ReplayWorkerSetup, WorkReport
 
 MOST_KEYS = 200
 """Ordering keys that a worker has open at once."""
@@ -59,6 +60,33 @@ _STORES: tuple[type[Exception], ...] = (
     StatusUnavailable,
     ObjectsUnavailable,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkReport:
+    """What a worker did in one step, and how its shards stand.
+
+    sent       letters that it sent, delivered or discarded
+    outcomes   letters of its shards by outcome, since the run began
+    returned   tries whose letter came back, since the run began
+    waiting    letters that it has sent and whose outcome is awaited
+    stopped_keys  ordering keys that do not go on behind a failed letter
+    stopped    why it ended
+    done       whether all letters of its shards are at their end
+    ended_well whether it could do its work
+    """
+
+    sent: int
+    outcomes: Mapping[str, int]
+    returned: int
+    waiting: int
+    stopped_keys: int
+    stopped: str
+    done: bool
+    ended_well: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 class ReplayWorker:

@@ -262,7 +262,7 @@ def expired(case: Case) -> Decision | None:
 
 
 def expired_by_itself(case: Case) -> Decision | None:
-    """A letter past its own expiry is sent by no run. Its age is the plan's: see `plan_limits`."""
+    """A letter past its own expiry is sent by no run. Its age is the plan's: see `within`."""
     return Park(Reason.EXPIRED, PAST_OWN_EXPIRY) if case.is_past_own_expiry else None
 
 

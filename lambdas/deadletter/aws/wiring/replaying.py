@@ -30,7 +30,6 @@ from deadletter.replay.judge import RunEvidence
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (
     Frozen,
-    Reconciled,
     ReplayExecutions,
     ReplaySetup,
     ReplaySteps,
@@ -40,10 +39,10 @@ from deadletter.replay.manifest import Manifest, ManifestIndex
 from deadletter.replay.names import CountedOrigins
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan, belongs_to
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
-from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable
+from deadletter.replay.run import ReplayRun, RunState, RunSum, RunsUnavailable
 from deadletter.replay.snapshot import Snapshot
+from deadletter.replay.standing import ReplayWorkerSetup
 from deadletter.replay.worker import ReplayWorker
-from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -384,12 +383,12 @@ class _Parts:
         )
         return leaving.run(deadline - IDLE_SECONDS)
 
-    def reconcile(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Reconciled:
+    def reconcile(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> RunSum:
         """The sum of the outcomes, in the run's report."""
         stores = self.stores.telling(Tally())
         objects, tickets = stores.objects(run.id), stores.tickets(run.id)
         manifest = Manifest(objects)
-        sums = reconcile(
+        return reconcile(
             ReconcileSetup(
                 plan=plan,
                 run=run,
@@ -405,7 +404,6 @@ class _Parts:
             ),
             deadline - IDLE_SECONDS,
         )
-        return Reconciled(sums.counts, sums.unaccounted)
 
     def forget(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> bool:
         """Whether nothing is left of the letters that the run has thrown away."""
