@@ -76,14 +76,14 @@ def budgets() -> list[Budget]:
                 ("redrive", 4_414, 3_010),
                 ("replay", 4_752, 2_440),
                 ("pace", 878, 400),
-                ("outage", 1_300, 1_030),
-                ("watch", 1_962, 1_380),
+                ("outage", 1_296, 1_030),
+                ("watch", 1_925, 1_380),
             )
         ),
         # +69 lines and a module: the least policy of a deployment.
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_551, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_511, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_123, 2_500),
-        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_655, 50_000),
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_652, 50_000),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 582, 340),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
         Budget("figures", lambda: len(Figure), 36, 36),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from deadletter.outage.health import BELIEVED_SECONDS, HttpHealth, believed
+from deadletter.outage.health import BELIEVED_SECONDS, believed, http_trouble
 from deadletter.testing.clock import Clock
 from deadletter.webhook.http import AnswerTimeout, HttpResponse, NoAnswer
 from deadletter.webhook.url_guard import Destination
@@ -37,7 +37,7 @@ def test_only_status_2xx_is_well(status: int, well: bool) -> None:
         asked.append((method, destination.host, destination.target, body, dict(headers)))
         return HttpResponse(status)
 
-    trouble = HttpHealth(URL, exchange).trouble()
+    trouble = http_trouble(URL, exchange)
     assert trouble == ("" if well else f"the health URL answers HTTP {status}")
     assert asked == [("GET", "status.example", "/up?deep=1", b"", {})]
 
@@ -47,7 +47,7 @@ def test_no_answer_is_not_well(error: Exception) -> None:
     def exchange(*_: object) -> HttpResponse:
         raise error
 
-    assert HttpHealth(URL, exchange).trouble() == f"the health URL gives no answer: {error}"
+    assert http_trouble(URL, exchange) == f"the health URL gives no answer: {error}"
 
 
 @pytest.mark.parametrize("url", ["http://status.example/", "https://10.0.0.1/", "file:///etc"])
@@ -55,38 +55,35 @@ def test_a_refused_url_is_not_called(url: str) -> None:
     def exchange(*_: object) -> HttpResponse:
         raise AssertionError("asked")
 
-    assert HttpHealth(url, exchange).trouble().startswith("the health URL is not asked: ")
+    assert http_trouble(url, exchange).startswith("the health URL is not asked: ")
 
 
 def test_an_answer_is_believed_for_a_while_so_that_the_page_is_asked_so_often_and_no_more() -> None:
     clock, answers, asked = Clock(), ["", "the health URL answers HTTP 503", ""], [0]
 
-    class Page:
-        def trouble(self) -> str:
-            asked[0] += 1
-            return answers[asked[0] - 1]
+    def page() -> str:
+        asked[0] += 1
+        return answers[asked[0] - 1]
 
-    trouble = believed(Page(), clock)
+    trouble = believed(page, clock)
     said = []
     for _ in range(30):
         said.append(trouble())
         clock.advance(1.0)
     assert asked == [3]
     assert [text for number, text in enumerate(said) if number % BELIEVED_SECONDS == 0] == answers
-    assert believed(None, clock)() == ""
 
 
 def test_a_page_that_hangs_is_asked_no_sooner_after_its_answer() -> None:
     """The pause begins with the answer: a run goes on between two looks at a slow page."""
     clock, asked = Clock(), []
 
-    class Page:
-        def trouble(self) -> str:
-            asked.append(clock())
-            clock.advance(5.0)
-            return ""
+    def page() -> str:
+        asked.append(clock())
+        clock.advance(5.0)
+        return ""
 
-    trouble = believed(Page(), clock)
+    trouble = believed(page, clock)
     trouble()
     clock.advance(BELIEVED_SECONDS - 0.5)
     trouble()

@@ -143,14 +143,13 @@ class Answers(CanaryConsumer):
         return answer
 
 
-@dataclass
-class HealthCheck(Health):
-    """A dependency with a health check."""
+def well() -> str:
+    """A dependency's health check that finds nothing."""
+    return ""
 
-    well: bool
 
-    def trouble(self) -> str:
-        return "" if self.well else "down"
+def down() -> str:
+    return "down"
 
 
 @dataclass
@@ -297,7 +296,7 @@ def test_no_further_letter_is_tried_after_a_minute(scene: Scene) -> None:
 
 
 def test_while_the_health_check_says_down_no_letter_is_tried(scene: Scene) -> None:
-    scene.health = HealthCheck(False)
+    scene.health = down
     cooldown = scene.circuit.cooldown
     assert scene.probe().state == "OPEN"
     assert scene.circuit.cooldown == 2 * cooldown
@@ -306,7 +305,7 @@ def test_while_the_health_check_says_down_no_letter_is_tried(scene: Scene) -> No
 
 
 def test_a_health_check_that_says_well_does_not_outweigh_a_letter_that_fails(scene: Scene) -> None:
-    scene.health = HealthCheck(True)
+    scene.health = well
     scene.consumer.answers = [ILL]
     assert scene.probe().state == "OPEN"
     assert len(scene.consumer.asked) == 1
@@ -599,11 +598,13 @@ def test_a_letter_in_between_resets_the_count_of_empty_probes(scene: Scene) -> N
     assert scene.probe().empty == 0
 
 
-@pytest.mark.parametrize(("well", "state"), [(True, "CLOSED"), (False, "OPEN")])
-def test_without_a_letter_the_health_check_decides(scene: Scene, well: bool, state: str) -> None:
+@pytest.mark.parametrize(("health", "state"), [(well, "CLOSED"), (down, "OPEN")])
+def test_without_a_letter_the_health_check_decides(
+    scene: Scene, health: Health, state: str
+) -> None:
     for source in scene.sources:
         source.letters = []
-    scene.health = HealthCheck(well)
+    scene.health = health
     scene.probe()
     assert scene.probe().state == state
 
@@ -711,7 +712,7 @@ def test_the_third_probe_in_a_row_without_a_letter_is_the_first_success(scene: S
 def test_a_health_check_is_counted_as_a_probe_without_a_letter(scene: Scene) -> None:
     for source in scene.sources:
         source.letters = []
-    scene.health = HealthCheck(True)
+    scene.health = well
     step = scene.probe()
     assert (step.empty, step.wait_seconds) == (0, SECONDS_BETWEEN_CANARIES)
     assert scene.circuits.metrics["NothingToProbe"] == 1

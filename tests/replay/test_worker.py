@@ -685,12 +685,11 @@ def test_a_health_url_that_turns_red_stops_the_worker_within_fifteen_seconds() -
     bench = ReplayBench([""] * 200, rate=2.0, burst=2)
     began, asked = bench.clock(), []
 
-    class Page:
-        def trouble(self) -> str:
-            asked.append(bench.clock() - began)
-            return "the health URL answers HTTP 503" if asked[-1] >= 40 else ""
+    def page() -> str:
+        asked.append(bench.clock() - began)
+        return "the health URL answers HTTP 503" if asked[-1] >= 40 else ""
 
-    report = bench.work(120, trouble=believed(Page(), bench.clock))
+    report = bench.work(120, trouble=believed(page, bench.clock))
     assert report.stopped == "the dependency is down: the health URL answers HTTP 503"
     assert max(bench.tried_at()) - began < 40 + 15
     assert all(later - earlier >= 10 for earlier, later in pairwise(asked))

@@ -699,7 +699,7 @@ class ReplaySimulation(Simulation):
             executions=SimulatedExecutions(self),
             router=router_for(stage.pipeline, stage.resources, clients, world),
             in_parallel=self.scheduler.in_parallel,
-            health=self if self._replay.red else None,
+            health=self.trouble if self._replay.red else None,
         )
 
     def trouble(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from deadletter.contract import DAY, MINUTE
 from deadletter.message.queue import Depth, QueueState
 from deadletter.redrive.source_memory import SourceMemory
+from deadletter.replay.care import Care
 from deadletter.signals.figures import Counted
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import why
@@ -19,7 +20,6 @@ from deadletter.watch.observation import (
     MetricPoint,
     Observation,
     OldestMessage,
-    ReplaysState,
     RulesState,
     SharedLook,
 )
@@ -53,7 +53,7 @@ class Minutes:
     rules: RulesState | None = field(default_factory=RulesState)
     shared: SharedLook | None = field(default_factory=SharedLook)
     consumer: str | None = ""
-    replays: ReplaysState | None = field(default_factory=ReplaysState)
+    replays: Care | None = field(default_factory=Care)
     main_oldest: float | None = None
     asked: list[float] = field(default_factory=list)
     due: FirstDue | None = field(default_factory=lambda: FirstDue(None))

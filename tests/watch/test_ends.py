@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from deadletter.circuit.state import NO_END, Circuit, Override, State
 from deadletter.contract import DAY, END_OF_TIME, HOUR, MINUTE, WATCH, Mode
+from deadletter.replay.care import Care
 from deadletter.signals.figures import Figure
 from deadletter.watch.observation import (
     FirstDue,
     LaneState,
-    ReplaysState,
     RulesState,
     circuits_state,
 )
@@ -40,7 +40,7 @@ class Seen:
     circuits: tuple[Circuit, ...] | None
     causes: int | None
     rules: RulesState | None
-    replays: ReplaysState | None
+    replays: Care | None
     due: float | None
     letters: int
     dead: int
@@ -84,7 +84,7 @@ LOOKS = st.lists(
         causes=st.none() | st.integers(0, 2),
         rules=st.none()
         | st.builds(RulesState, refused=RUNS, limited=RUNS, everywhere=st.integers(0, 1)),
-        replays=st.none() | st.builds(ReplaysState, broken=RUNS, restarted=RUNS, moving=RUNS),
+        replays=st.none() | st.builds(Care, broken=RUNS, restarted=RUNS, moving=RUNS),
         due=st.none() | st.floats(BEGIN - DAY, BEGIN + DAY),
         letters=st.integers(0, 5),
         dead=st.sampled_from([0, 50, 500]),
@@ -127,7 +127,7 @@ def mend(minutes: Minutes) -> None:
     own = None if minutes.row is None else minutes.row.circuits.openings.get("orders")
     outage, trips = (0, 0) if own is None else (own.outage, own.trips)
     minutes.circuits = circuits_state("orders", [Circuit("orders", outage=outage, trips=trips)])
-    minutes.causes, minutes.rules, minutes.replays = 0, RulesState(), ReplaysState()
+    minutes.causes, minutes.rules, minutes.replays = 0, RulesState(), Care()
     minutes.due = FirstDue(None)
     minutes.unreadable = set()
 

@@ -8,6 +8,7 @@ import pytest
 
 from deadletter.contract import CIRCUIT_LEVELS, DAY, END_OF_TIME, HOUR, MINUTE, WATCH, Mode
 from deadletter.redrive.source_memory import SourceMemory
+from deadletter.replay.care import Care
 from deadletter.signals.figures import Count, Figure
 from deadletter.signals.troubles import TroubleKind
 from deadletter.signals.troubles import why as why_seen
@@ -15,7 +16,6 @@ from deadletter.watch.observation import (
     CircuitsState,
     FirstDue,
     LaneState,
-    ReplaysState,
     RulesState,
     SharedLook,
 )
@@ -380,10 +380,10 @@ def test_a_letter_behind_an_open_circuit_is_no_stall_until_it_closes(
 
 
 def test_a_letter_behind_a_replay_run_is_no_stall_until_it_has_ended() -> None:
-    minutes = Minutes(due=FirstDue(BEGIN - DAY), replays=ReplaysState(moving=("r1",)))
+    minutes = Minutes(due=FirstDue(BEGIN - DAY), replays=Care(moving=("r1",)))
     minutes.pass_minutes(20)
     assert late(minutes) == ""
-    minutes.replays = ReplaysState()
+    minutes.replays = Care()
     minutes.pass_minutes(14)
     assert late(minutes) == ""
     minutes.pass_minutes(1)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from deadletter.replay.care import Care
 from deadletter.signals.figures import Figure
-from deadletter.watch.observation import ReplaysState
 from tests.watch.minutes import Minutes
 
 BROKEN = Figure.REPLAY_BROKEN
-QUIET = ReplaysState()
+QUIET = Care()
 
 
 def test_a_broken_run_calls_a_person_until_a_person_ends_it() -> None:
-    minutes = Minutes(replays=ReplaysState(broken=("r1",)))
+    minutes = Minutes(replays=Care(broken=("r1",)))
     minutes.pass_minutes(1)
     assert minutes.value(BROKEN) == 1
     assert minutes.why(BROKEN) == "run r1 is BROKEN"
@@ -26,7 +26,7 @@ def test_a_broken_run_calls_a_person_until_a_person_ends_it() -> None:
 
 
 def lose(minutes: Minutes, *runs: str) -> None:
-    minutes.replays = ReplaysState(restarted=runs)
+    minutes.replays = Care(restarted=runs)
     minutes.pass_minutes(1)
     minutes.replays = QUIET
 
@@ -71,6 +71,6 @@ def test_a_broken_run_that_lost_executions_counts_once() -> None:
     lose(minutes, "r1")
     lose(minutes, "r1", "r2")
     lose(minutes, "r2")
-    minutes.replays = ReplaysState(broken=("r1",))
+    minutes.replays = Care(broken=("r1",))
     minutes.pass_minutes(1)
     assert minutes.value(BROKEN) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from deadletter.webhook.http import HttpResponse, NoAnswer
 from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
@@ -19,43 +18,30 @@ Exchange = Callable[[str, Destination, bytes, Mapping[str, str]], HttpResponse]
 """One HTTP exchange through the guard: method, destination, body, headers."""
 
 
-class Health(Protocol):
-    """Checks without a letter whether the dependency works. Its no is an answer; its yes is not:
-    a letter is tried if there is one."""
-
-    def trouble(self) -> str:
-        """Why it counts as down; empty if it works."""
+Health = Callable[[], str]
+"""Says without a letter why the dependency counts as down; empty if it works. Its no is an answer;
+its yes is not: a letter is tried if there is one."""
 
 
-class HttpHealth(Health):
-    """A URL that answers GET with 2xx while the dependency works."""
-
-    def __init__(self, url: str, exchange: Exchange) -> None:
-        self._url = url
-        self._exchange = exchange
-
-    def trouble(self) -> str:
-        """Why the dependency counts as down, without the URL; empty if it answered with 2xx."""
-        try:
-            answer = self._exchange("GET", read_url(self._url), b"", {})
-        except UrlRefused as refused:
-            return f"the health URL is not asked: {refused}"
-        except NoAnswer as error:
-            return f"the health URL gives no answer: {error}"
-        return "" if 200 <= answer.status < 300 else f"the health URL answers HTTP {answer.status}"
+def http_trouble(url: str, exchange: Exchange) -> str:
+    """Why the dependency counts as down, without the URL; empty if it answered GET with 2xx."""
+    try:
+        answer = exchange("GET", read_url(url), b"", {})
+    except UrlRefused as refused:
+        return f"the health URL is not asked: {refused}"
+    except NoAnswer as error:
+        return f"the health URL gives no answer: {error}"
+    return "" if 200 <= answer.status < 300 else f"the health URL answers HTTP {answer.status}"
 
 
-def believed(health: Health | None, clock: Callable[[], float]) -> Callable[[], str]:
-    """Says why the dependency counts as down, by an answer that is ten seconds old at most.
-
-    Empty if it does not, or without a health check.
-    """
+def believed(health: Health, clock: Callable[[], float]) -> Health:
+    """The health check by an answer that is ten seconds old at most."""
     answer, until = "", clock()
 
     def trouble() -> str:
         nonlocal answer, until
-        if health is not None and clock() >= until:
-            answer = health.trouble()
+        if clock() >= until:
+            answer = health()
             until = clock() + BELIEVED_SECONDS
         return answer
 

@@ -196,7 +196,7 @@ class Prober:
         self, execution: Execution, circuit: Circuit, permit: Permit
     ) -> tuple[Execution, Circuit, bool]:
         """The execution and the circuit after the canary, and whether no letter shows anything."""
-        if self.health is not None and self.health.trouble():
+        if self.health is not None and self.health():
             circuit = self._answer(circuit, permit.owner, CanaryVerdict.FAILURE)
             return replace(execution, empty=0), circuit, False
         try:

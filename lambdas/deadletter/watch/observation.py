@@ -20,6 +20,7 @@ from deadletter.contract import (
 )
 from deadletter.message.queue import QueueState
 from deadletter.redrive.source_memory import SourceMemory
+from deadletter.replay.care import Care
 from deadletter.routing.router import RouterAnswer
 from deadletter.signals import emf
 from deadletter.signals.figures import Counted
@@ -141,20 +142,6 @@ class RulesState:
     everywhere: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaysState:
-    """The replay runs that the watch has looked at, by their ids.
-
-    broken     those that are BROKEN
-    restarted  those whose execution was lost and has been started again in this minute
-    moving     those that move letters now
-    """
-
-    broken: tuple[str, ...] = ()
-    restarted: tuple[str, ...] = ()
-    moving: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class OldestMessage:
     """When the oldest message of the main queue was sent; None if CloudWatch does not know."""
@@ -162,9 +149,9 @@ class OldestMessage:
     sent: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Observation:
-    """One minute's look at everything.
+    """One minute's look at everything; each step of it fills in what it has read.
 
     queues    by source id, and MAIN
     memories  what the runs of each source have left, None if the lease items could not be read
@@ -181,19 +168,19 @@ class Observation:
     failed    why a step of the look failed, by the step's name
     """
 
-    queues: Mapping[str, QueueState] = field(default_factory=dict)
+    queues: dict[str, QueueState] = field(default_factory=dict)
     memories: Mapping[str, SourceMemory] | None = None
     circuits: CircuitsState | None = None
     causes: int | None = None
     rules: RulesState | None = None
     shared: SharedLook | None = None
     consumer: str | None = None
-    replays: ReplaysState | None = None
+    replays: Care | None = None
     main: OldestMessage | None = None
     due: FirstDue | None = None
-    lanes: Mapping[str, LaneState] = field(default_factory=dict)
+    lanes: dict[str, LaneState] = field(default_factory=dict)
     counted: bool = False
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 def circuits_state(pipeline: str, troubled: Iterable[Circuit]) -> CircuitsState:

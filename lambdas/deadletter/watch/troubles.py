@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from deadletter.circuit.state import Circuit
 from deadletter.contract import DAY, MAIN, MAIN_DLQ, MINUTE, Mode, WatchDefaults, is_config_key
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
+from deadletter.replay.care import Care
 from deadletter.routing.decision import DUE
 from deadletter.signals.figures import COUNTED, Count, Figure
 from deadletter.signals.pages import Alarm
@@ -18,7 +19,6 @@ from deadletter.watch.observation import (
     CircuitsState,
     MetricPoint,
     Observation,
-    ReplaysState,
     shared_troubles,
 )
 from deadletter.watch.queues import NO_LANE, ZEROS_FOR, unattended, unattended_troubles
@@ -168,7 +168,7 @@ MOST_LOST = 2
 """Executions that a run loses within LOST_WITHIN until a person is called."""
 
 
-def with_replays(row: ReplaysRow, state: ReplaysState | None, now: float) -> ReplaysRow:
+def with_replays(row: ReplaysRow, state: Care | None, now: float) -> ReplaysRow:
     """The row after a look at the runs; without one only time passes."""
     restarted = () if state is None else state.restarted
     runs = (*row.lost, *(run for run in restarted if run not in row.lost))

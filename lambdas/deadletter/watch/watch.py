@@ -52,14 +52,11 @@ from deadletter.routing.router import Router, RouterUnavailable
 from deadletter.signals.figures import COUNTED
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
 from deadletter.watch.observation import (
-    CircuitsState,
     FirstDue,
     LaneState,
     MetricPoint,
     Observation,
     OldestMessage,
-    ReplaysState,
-    RulesState,
     SharedLook,
     circuits_state,
     rules_state,
@@ -173,7 +170,7 @@ class Watch:
         row = look.read_store(self._row)
         setup.in_parallel(look.steps(row))
         look.care_for_replays()
-        minute = judge_minute(row, look.observation(), setup.settings, now)
+        minute = judge_minute(row, look.seen, setup.settings, now)
         self._failed_late = {}
         started = [source for source in minute.rescues if self._start_rescue(source)]
         row = with_rescues(minute.row, started, now)
@@ -206,28 +203,16 @@ class _Look:
     """One look at everything, step by step; a step that fails leaves its reason."""
 
     def __init__(self, setup: WatchSetup, now: float, failed: dict[str, str]) -> None:
+        self.seen = Observation(failed=failed)
         self._setup = setup
         self._now = now
-        self._failed = failed
-        self._memories: Mapping[str, SourceMemory] | None = None
-        self._queues: dict[str, QueueState] = {}
-        self._circuits: CircuitsState | None = None
-        self._replays: ReplaysState | None = None
-        self._main: OldestMessage | None = None
-        self._causes: int | None = None
-        self._rules: RulesState | None = None
-        self._shared: SharedLook | None = None
-        self._consumer: str | None = None
-        self._due: FirstDue | None = None
-        self._lanes: dict[str, LaneState] = {}
-        self._counted = False
 
     def read_store(self, kept: WatchRow | None) -> WatchRow | None:
         """The newest row that is known: the stored one, or the one that was `kept`."""
         try:
-            stored, self._memories = self._setup.store.read()
+            stored, self.seen.memories = self._setup.store.read()
         except LeaseUnavailable as error:
-            self._failed[LEASE] = _why(error)
+            self.seen.failed[LEASE] = _why(error)
             return kept
         rows = [row for row in (kept, stored) if row is not None]
         return max(rows, key=lambda row: row.ran_at, default=None)
@@ -246,38 +231,21 @@ class _Look:
             *(self._guarded(f"queue {id_}", partial(self._read_queue, id_)) for id_ in queues),
         ]
 
-    def observation(self) -> Observation:
-        return Observation(
-            queues=self._queues,
-            memories=self._memories,
-            circuits=self._circuits,
-            causes=self._causes,
-            rules=self._rules,
-            shared=self._shared,
-            consumer=self._consumer,
-            replays=self._replays,
-            main=self._main,
-            due=self._due,
-            lanes=self._lanes,
-            counted=self._counted,
-            failed=self._failed,
-        )
-
     def _guarded(self, step: str, call: Callable[[], None]) -> Callable[[], None]:
         def guarded() -> None:
             try:
                 call()
             except _UNAVAILABLE as error:
-                self._failed[step] = _why(error)
+                self.seen.failed[step] = _why(error)
 
         return guarded
 
     def _clean_up(self, row: WatchRow | None) -> None:
         sweep = self._setup.sweep(mapping_is_due(self._setup.settings.pipeline, row, self._now))
-        self._consumer = sweep.disabled
+        self.seen.consumer = sweep.disabled
         if sweep.failed:
             step = CIRCUITS if sweep.troubled is None else REPAIRS
-            self._failed[step] = sweep.failed[0]
+            self.seen.failed[step] = sweep.failed[0]
         if sweep.troubled is None:
             return
         # A circuit that has opened and closed since the last look is in no trouble any more.
@@ -285,7 +253,7 @@ class _Look:
         known = {pipeline, *(row.circuits.openings if row else ())}
         closed = known - {circuit.key for circuit in sweep.troubled}
         others = self._setup.circuits(sorted(closed)) if closed else {}
-        self._circuits = circuits_state(pipeline, (*sweep.troubled, *others.values()))
+        self.seen.circuits = circuits_state(pipeline, (*sweep.troubled, *others.values()))
 
     def care_for_replays(self) -> None:
         """After the lanes were counted: a run that has ended keeps no letters."""
@@ -294,33 +262,31 @@ class _Look:
         prefix = run_lane("")
         waiting = [
             lane.removeprefix(prefix)
-            for lane, state in self._lanes.items()
+            for lane, state in self.seen.lanes.items()
             if lane.startswith(prefix) and state.messages
         ]
         care = self._setup.replays(waiting)
         if care.failed:
-            self._failed[REPLAYS] = care.failed[0]
+            self.seen.failed[REPLAYS] = care.failed[0]
         if care.known:
-            self._replays = ReplaysState(
-                broken=care.broken, restarted=care.restarted, moving=care.moving
-            )
+            self.seen.replays = care
 
     def _ask_router(self) -> None:
-        self._rules = rules_state(self._setup.router.decide([]))
+        self.seen.rules = rules_state(self._setup.router.decide([]))
 
     def _ask_rule_checker(self) -> None:
         shared = self._setup.shared
-        self._shared = SharedLook() if shared is None else shared()
+        self.seen.shared = SharedLook() if shared is None else shared()
 
     def _ask_for_oldest(self) -> None:
-        self._main = self._setup.oldest()
+        self.seen.main = self._setup.oldest()
 
     def _read_causes(self) -> None:
         causes = self._setup.causes
-        self._causes = 0 if causes is None else len(causes.read().held(self._now))
+        self.seen.causes = 0 if causes is None else len(causes.read().held(self._now))
 
     def _read_queue(self, id_: str) -> None:
-        self._queues[id_] = self._setup.queues(id_)
+        self.seen.queues[id_] = self._setup.queues(id_)
 
     def _look_into_room(self, row: WatchRow | None) -> None:
         lanes = self._setup.lanes
@@ -328,7 +294,7 @@ class _Look:
         names = [lane.name for lane in listed]
         of_delays = list(filter(is_of_delays, names))[:MOST_LANES_OF_DELAYS]
         due = [at for lane in of_delays if (at := lanes.first_due(lane)) is not None]
-        self._due = FirstDue(min(due, default=None))
+        self.seen.due = FirstDue(min(due, default=None))
         to_count, all_of_them = lanes_to_count(row, names, self._now)
         states: dict[str, LaneState] = {}
 
@@ -339,7 +305,7 @@ class _Look:
 
         self._setup.in_parallel([partial(count, lane) for lane in to_count])
         # A count that failed half-way is none: half a kind would look like fewer letters.
-        self._lanes, self._counted = states, all_of_them
+        self.seen.lanes, self.seen.counted = states, all_of_them
 
 
 def _why(error: Exception) -> str:

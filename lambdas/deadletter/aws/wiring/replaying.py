@@ -120,12 +120,13 @@ def replay_steps_for(
 
 def _trouble_for(stores: Stores, health: Health | None) -> Callable[[], str]:
     """Says why the dependency is down by its health URL; empty if it is not, or has none."""
-    if health is None and not stores.resources.health_url:
+    health = health or stores.health
+    if health is None:
         return lambda: ""
     # A function of a pipeline without a health URL starts without all this.
     from deadletter.outage.health import believed
 
-    return believed(health or stores.health, stores.world.clock)
+    return believed(health, stores.world.clock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.circuits import DynamoDBCircuits
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from deadletter.aws.watch_store import DynamoDBWatchStore
     from deadletter.message.queue import Queue
     from deadletter.outage.executions import OutageExecutions
-    from deadletter.outage.health import HttpHealth
+    from deadletter.outage.health import Health
     from deadletter.outage.mapping import ConsumerPause
     from deadletter.outage.steps import CircuitAnnouncer
     from deadletter.redrive.concurrency import InParallel
@@ -371,12 +371,12 @@ class Stores:
         return CircuitAnnouncer(pipeline=name, announcer=announcer, count_metric=count)
 
     @cached_property
-    def health(self) -> HttpHealth | None:
+    def health(self) -> Health | None:
         """The health check of the pipeline's dependency; None if it has none."""
         if not self.resources.health_url:
             return None
-        from deadletter.outage.health import HEALTH_SECONDS, HttpHealth
+        from deadletter.outage.health import HEALTH_SECONDS, http_trouble
         from deadletter.webhook.http import HttpsClient
 
         client = HttpsClient(HEALTH_SECONDS, self.world.clock)
-        return HttpHealth(self.resources.health_url, client.exchange)
+        return partial(http_trouble, self.resources.health_url, client.exchange)
