@@ -37,7 +37,7 @@ def waiting_room(
 ) -> DynamoDBWaitingRoom:
     """The waiting room in what has tables (`dynamodb`), objects (`s3`) and a `clock`."""
     return DynamoDBWaitingRoom(
-        dynamodb=there.dynamodb,
+        client=there.dynamodb,
         table=LETTERS,
         s3=there.s3,
         bucket=bucket,

@@ -224,7 +224,7 @@ def waiting_room(session: Session, app: App, pipeline: DeployedPipeline) -> Dyna
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 
     return DynamoDBWaitingRoom(
-        dynamodb=session.aws.dynamodb,
+        client=session.aws.dynamodb,
         table=app.messages_table,
         s3=session.aws.s3,
         bucket=app.messages_bucket,

@@ -75,7 +75,7 @@ def queue(notes: list[str] | None = None) -> SqsQueue:
 
 def room() -> DynamoDBWaitingRoom:
     return DynamoDBWaitingRoom(
-        dynamodb=denied,
+        client=denied,
         table="messages",
         s3=denied,
         bucket="bodies",

@@ -54,7 +54,7 @@ class Function:
         self.runs = DynamoDBReplayRuns(aws.dynamodb, LETTERS, "orders", aws.clock)
         self.objects = S3RunObjects(aws.s3, "messages-bucket", "orders", RUN)
         self.room = DynamoDBWaitingRoom(
-            dynamodb=aws.dynamodb, table=LETTERS, s3=aws.s3, bucket="messages-bucket",
+            client=aws.dynamodb, table=LETTERS, s3=aws.s3, bucket="messages-bucket",
             pipeline="orders", fifo=fifo, clock=aws.clock,
         )  # fmt: skip
         self.run = self.runs.create(

@@ -83,7 +83,7 @@ class Account:
             s3 = MemoryS3(self.clock)
             s3.create_bucket(Bucket=BUCKET)
         return DynamoDBWaitingRoom(
-            dynamodb=self.dynamodb,
+            client=self.dynamodb,
             table=LETTERS,
             s3=s3,
             bucket=BUCKET,

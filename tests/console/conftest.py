@@ -391,7 +391,7 @@ class Cloud:
 
     def _room(self, pipeline: str, s3: Any = None) -> DynamoDBWaitingRoom:
         return DynamoDBWaitingRoom(
-            dynamodb=self.dynamodb,
+            client=self.dynamodb,
             table="messages",
             # Small letters stay in DynamoDB.
             s3=s3,

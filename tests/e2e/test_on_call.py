@@ -171,7 +171,7 @@ def on_call(
 def _delay(orders: Deployed, tenant: str) -> None:
     """Put a letter into the waiting room, as the delay of a rule does."""
     room = DynamoDBWaitingRoom(
-        dynamodb=orders.aws("dynamodb"),
+        client=orders.aws("dynamodb"),
         table=orders.outputs["MessagesTableName"],
         s3=orders.aws("s3"),
         bucket=orders.app["messages_bucket"],

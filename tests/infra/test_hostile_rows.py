@@ -189,7 +189,7 @@ class World(Stage):
 
     def room(self, role: str) -> DynamoDBWaitingRoom:
         return DynamoDBWaitingRoom(
-            dynamodb=self.as_role(role),
+            client=self.as_role(role),
             table=LETTERS,
             s3=self.s3,  # type: ignore[arg-type]  # a fake
             bucket=BUCKET,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deadletter.aws.circuits import (
     BOUNDED,
@@ -35,9 +36,6 @@ from deadletter.circuit.state import (
 from deadletter.circuit.transitions import Breaker, Event, Refusal, TransitionResult, transition
 from deadletter.contract import TROUBLED
 
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
 _MOST_CONFLICTS = 6
 """Tries to apply an event while other writers change the same circuit."""
 
@@ -45,28 +43,17 @@ _PARTS = ("permit", "forced", "paused", PACE)
 _ABSENT_WHEN_UNSET = (*_PARTS, BOUNDED, BY_HAND, KEPT_UNTIL, TROUBLED.partition)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DynamoDBBreaker(DynamoDBCircuits, Breaker):
     """Reads and changes the circuits of one pipeline.
 
     `clock` returns epoch seconds, `new_id` a unique text.
     """
 
-    def __init__(
-        self,
-        *,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        policy: CircuitPolicy,
-        clock: Callable[[], float],
-        random: Random,
-        new_id: Callable[[], str],
-    ) -> None:
-        super().__init__(client, table, pipeline)
-        self._policy = policy
-        self._clock = clock
-        self._random = random
-        self._new_id = new_id
+    policy: CircuitPolicy
+    clock: Callable[[], float]
+    random: Random
+    new_id: Callable[[], str]
 
     def apply(self, key: str, event: Event) -> TransitionResult:
         return self.apply_to(self.read([key])[key], event)
@@ -74,7 +61,7 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
     def apply_to(self, circuit: Circuit, event: Event) -> TransitionResult:
         """Apply an event to a circuit that was just read, and so save the read of `apply`."""
         for _ in range(_MOST_CONFLICTS):
-            after = transition(circuit, event, self._policy, self._clock(), self._random)
+            after = transition(circuit, event, self.policy, self.clock(), self.random)
             if isinstance(after, Refusal):
                 return TransitionResult(circuit, after)
             if after == circuit:
@@ -94,16 +81,16 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
         #                 │  it finds 5 with its own token a ──► done
         #                 └─ another writer's 5 finds token a, not its own ──► conflict
         """
-        token = self._new_id()
-        bookkeeping = {"token": token, "ttl": _expiry(after, self._clock())}
+        token = self.new_id()
+        bookkeeping = {"token": token, "ttl": _expiry(after, self.clock())}
         try:
             if before.unreadable:
                 self._replace(after, bookkeeping)
             else:
                 self._table.change(
                     self.key_of(before.key),
-                    {**_sets(self._pipeline, before, after), **bookkeeping},
-                    removes=_removes(self._pipeline, before, after),
+                    {**_sets(self.pipeline, before, after), **bookkeeping},
+                    removes=_removes(self.pipeline, before, after),
                     when=_is_still(before, after),
                 )
         except Conflict as conflict:
@@ -115,8 +102,8 @@ class DynamoDBBreaker(DynamoDBCircuits, Breaker):
 
     def _replace(self, circuit: Circuit, bookkeeping: Mapping[str, Any]) -> None:
         """Replace an unreadable item, whatever it holds."""
-        item = {PARTITION: self._pipeline, SORT: circuit.key, **bookkeeping}
-        self._table.put({**item, **_attributes(self._pipeline, circuit)}, present(SORT))
+        item = {PARTITION: self.pipeline, SORT: circuit.key, **bookkeeping}
+        self._table.put({**item, **_attributes(self.pipeline, circuit)}, present(SORT))
 
 
 def _attributes(pipeline: str, circuit: Circuit) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import PipelineRows
 from deadletter.aws.errors import ours
 from deadletter.aws.rows import FAILURES, ForeignRows, failing_origin, key_of_row
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, above, begins, equals
@@ -32,24 +32,19 @@ class CausePage:
         return "" if self.last is None else str(self.last[str(CAUSES.sort)])
 
 
-class DynamoDBCauseEntries:
+@dataclass(eq=False, repr=False)
+class DynamoDBCauseEntries(PipelineRows):
     """The entries of one pipeline, a page of a shard at a time. Raises LedgerUnavailable.
 
     `foreign` are the rows in there that are no rows of its ledger: `note_foreign` is told each of
     them once.
     """
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        *,
-        note_foreign: Callable[[Key], None] = lambda key: None,
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self.foreign = ForeignRows(note_foreign)
+    note_foreign: Callable[[Key], None] = lambda key: None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.foreign = ForeignRows(self.note_foreign)
 
     def page(
         self,
@@ -79,7 +74,7 @@ class DynamoDBCauseEntries:
                 own = own[:most]
                 keys = (PARTITION, SORT, str(CAUSES.sort))
                 of_last = {name: own[-1][name] for name in keys}
-                last = {**of_last, CAUSES.partition: cause_partition(self._pipeline, shard)}
+                last = {**of_last, CAUSES.partition: cause_partition(self.pipeline, shard)}
         entries = [entry for row in own if (entry := entry_from_item(row)) is not None]
         return CausePage(entries, len(own), last)
 
@@ -92,20 +87,20 @@ class DynamoDBCauseEntries:
     @property
     def _of_ledger(self) -> Condition:
         """The condition that the key of a row begins as in the pipeline's ledger."""
-        return begins(PARTITION, Partition.LEDGER.of(self._pipeline, ""))
+        return begins(PARTITION, Partition.LEDGER.of(self.pipeline, ""))
 
     def _rows(
         self, shard: int, sort: Condition | None = None, **asked: Any
     ) -> tuple[list[dict[str, Any]], Mapping[str, Any] | None]:
         """The rows of one answer, and the key of the last one if others follow."""
-        partition = cause_partition(self._pipeline, shard)
+        partition = cause_partition(self.pipeline, shard)
         with ours(LedgerUnavailable):
             return self._table.page(partition, sort, index=CAUSES, **asked)
 
     def _is_own(self, row: Mapping[str, Any], shard: int) -> bool:
         """Whether a row is of the pipeline's ledger and in its own shard; notes another."""
         key = key_of_row(row)
-        origin = failing_origin(self._pipeline, key)
+        origin = failing_origin(self.pipeline, key)
         is_own = origin is not None and shard_of(origin) == shard
         if not is_own:
             self.foreign.add(key)
@@ -116,7 +111,7 @@ class DynamoDBCauseEntries:
 
         DynamoDB reads a row as a whole, whatever is asked of it: the failures cost nothing more.
         """
-        keys = [(Partition.LEDGER.of(self._pipeline, origin), FAILURES) for origin in origins]
+        keys = [(Partition.LEDGER.of(self.pipeline, origin), FAILURES) for origin in origins]
         with ours(LedgerUnavailable):
             items = self._table.get_many(keys)
         return {

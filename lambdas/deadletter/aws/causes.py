@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from deadletter.aws.dynamodb import MANY, DynamoDBClient, DynamoDBTable, counters_in
+from deadletter.aws.dynamodb import MANY, PipelineRows, counters_in
 from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import Condition, absent, equals
 from deadletter.contract import CAUSES_ROW, CIRCUITS, DAY
@@ -45,19 +45,21 @@ class _Row:
     token: str | None = None
 
 
-class DynamoDBCauses(CauseCounts):
+@dataclass(eq=False, repr=False)
+class DynamoDBCauses(PipelineRows, CauseCounts):
     """The causes of one pipeline; `new_id` returns a unique text.
 
     Totals are added; everything else is one text, written on the condition that no other
     process has written it since it was read.
     """
 
-    def __init__(
-        self, client: DynamoDBClient, table: str, pipeline: str, new_id: Callable[[], str]
-    ) -> None:
-        self._table = DynamoDBTable(client, table, CIRCUITS)
-        self._key = (pipeline, CAUSES_ROW)
-        self._new_id = new_id
+    new_id: Callable[[], str]
+
+    KEYS = CIRCUITS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._key = (self.pipeline, CAUSES_ROW)
         self._row = _Row()
 
     def read(self) -> Causes:
@@ -120,7 +122,7 @@ class DynamoDBCauses(CauseCounts):
 
         Returns False if another process was first. The row is then known as it is.
         """
-        token = self._new_id()
+        token = self.new_id()
         sets: dict[str, Any] = {"ttl": int(now + _KEEP_SECONDS)}
         is_same: Condition | None = None
         if after is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import MANY, DynamoDBClient, DynamoDBTable, is_counted
+from deadletter.aws.dynamodb import MANY, PipelineRows, is_counted
 from deadletter.aws.errors import NoteRow, ignore, ours, row_name
 from deadletter.aws.table import Key, stored_number
 from deadletter.circuit.state import (
@@ -92,19 +93,13 @@ _COUNTS = frozenset(
 )
 
 
-class DynamoDBCircuits(Circuits):
+@dataclass(eq=False, repr=False)
+class DynamoDBCircuits(PipelineRows, Circuits):
     """The circuits of one pipeline, read consistently where they may not be `lagging`."""
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        note_bad_row: NoteRow = ignore,
-    ) -> None:
-        self._table = DynamoDBTable(client, table, CIRCUITS)
-        self._pipeline = pipeline
-        self._note_bad_row = note_bad_row
+    note_bad_row: NoteRow = ignore
+
+    KEYS = CIRCUITS
 
     def read(self, keys: Sequence[str], *, lagging: bool = False) -> Mapping[str, Circuit]:
         return {key: Circuit(key) for key in keys} | self.recorded(keys, lagging=lagging)
@@ -123,21 +118,21 @@ class DynamoDBCircuits(Circuits):
             malformed_pace = PACE in item and circuit.pace is None
             malformed_kinds = SICK in item and circuit.sick is None
             if circuit.unreadable or malformed_pace or malformed_kinds:
-                self._note_bad_row(row_name(self._table.name, self._pipeline, key))
+                self.note_bad_row(row_name(self._table.name, self.pipeline, key))
         return circuits
 
     def keys(self) -> Sequence[str]:
         """The keys of all circuits that have a record. Needs permission for Query."""
         with ours(CircuitsUnavailable):
-            items = self._table.query(self._pipeline, only=[SORT], lagging=True)
+            items = self._table.query(self.pipeline, only=[SORT], lagging=True)
         return [item[SORT] for item in items if item[SORT] not in (CAUSES_ROW, COLLISIONS_ROW)]
 
     def troubled(self) -> Sequence[Circuit]:
         """The circuits that are not closed, have an override, or have a paused consumer."""
         with ours(CircuitsUnavailable):
-            items = self._table.query(self._pipeline, index=TROUBLED)
+            items = self._table.query(self.pipeline, index=TROUBLED)
         # Another pipeline's circuit may name this one in the index.
-        keys = [item[SORT] for item in items if item[PARTITION] == self._pipeline]
+        keys = [item[SORT] for item in items if item[PARTITION] == self.pipeline]
         # The index lags behind the items, so they are read.
         return [circuit for circuit in self.read(keys).values() if is_troubled(circuit)]
 
@@ -149,7 +144,7 @@ class DynamoDBCircuits(Circuits):
 
     def key_of(self, key: str) -> Key:
         """The primary key of a circuit's item."""
-        return (self._pipeline, key)
+        return (self.pipeline, key)
 
 
 def circuit_from_item(item: Mapping[str, Any]) -> Circuit:

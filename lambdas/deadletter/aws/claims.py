@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, PipelineRows
 from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import (
     PARTITION,
@@ -40,7 +40,8 @@ _MOST_COUNTED = 2**40
 NEVER_EXPIRED = 5.0 * 365 * DAY
 
 
-class DynamoDBClaims:
+@dataclass(eq=False, repr=False)
+class DynamoDBClaims(PipelineRows):
     """The claims of one pipeline.
 
     `keep_seconds` is how long a row stays after its last claim. It must be longer than the
@@ -62,25 +63,14 @@ class DynamoDBClaims:
     # The good path takes two round trips: claim and done. A message whose key belongs to
     # another message that is done has a row of its own, and needs two more.
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        clock: Callable[[], float],
-        keep_seconds: float,
-        note_bad_row: NoteRow = ignore,
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._clock = clock
-        self._keep_seconds = keep_seconds
-        self._note_bad_row = note_bad_row
+    clock: Callable[[], float]
+    keep_seconds: float
+    note_bad_row: NoteRow = ignore
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
         first = Claim(key.digest, owner, until, Standing.MINE, collision=False, taken_over=False)
         for _ in range(_MOST_TRIES):
-            now = self._clock()
+            now = self.clock()
             claim, row = self._put(first, key, now)
             # Only what is done can be compared: nothing has happened to any other message yet.
             if row is None or key.apart or row["own"] == owner or row["status"] != _DONE:
@@ -108,7 +98,7 @@ class DynamoDBClaims:
         end: dict[str, Any] = {"status": _RELEASED}
         if claim.taken_over and not tried:
             # What became of the try before is as unknown as it was.
-            end = {"until": stored_number(self._clock())}
+            end = {"until": stored_number(self.clock())}
         return self._change(claim, {**end, **uncounted}, still_ours & not_done)
 
     @ours(ClaimsUnavailable)
@@ -163,7 +153,7 @@ class DynamoDBClaims:
         whole = _mended(known, now, self._ttl(now))
         if whole == known:
             return known
-        self._note_bad_row(row_name(self._table.name, self._partition(claim), _ROW))
+        self.note_bad_row(row_name(self._table.name, self._partition(claim), _ROW))
         try:
             self._table.change(
                 (self._partition(claim), _ROW),
@@ -183,7 +173,7 @@ class DynamoDBClaims:
         # Our own row is that of a first try whose answer was lost, or of a durable execution
         # that runs its handler again: what it had done is in its checkpoints.
         ours = row is None or row["own"] == claim.owner
-        if ours and self._clock() < claim.until:
+        if ours and self.clock() < claim.until:
             return claim if row is None else replace(claim, tries=int(row.get("tries", 1)))
         if row is not None and row["status"] == _DONE:
             life = (row.get("origin"), row.get("attempt"))
@@ -218,10 +208,10 @@ class DynamoDBClaims:
         return True
 
     def _partition(self, claim: Claim) -> str:
-        return Partition.CLAIM.of(self._pipeline, claim.key)
+        return Partition.CLAIM.of(self.pipeline, claim.key)
 
     def _ttl(self, now: float) -> int:
-        return int(now + self._keep_seconds)
+        return int(now + self.keep_seconds)
 
 
 @dataclass(frozen=True, slots=True)

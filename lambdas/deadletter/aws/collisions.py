@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, counters_in, number_in, text_in
+from deadletter.aws.dynamodb import PipelineRows, counters_in, number_in, text_in
 from deadletter.aws.errors import Conflict, Failed, ours
 from deadletter.aws.table import absent, below, kept, stored_number
 from deadletter.contract import CIRCUITS, COLLISIONS_ROW, MINUTE, ROWS_KEPT
@@ -23,12 +24,15 @@ MESSAGES, COLLIDED = "n_", "c_"
 """Prefixes of the counters of a minute: any number of processes add to them at once."""
 
 
-class DynamoDBCollisions(CollisionStore):
+@dataclass(eq=False, repr=False)
+class DynamoDBCollisions(PipelineRows, CollisionStore):
     """The collisions of one pipeline."""
 
-    def __init__(self, client: DynamoDBClient, table: str, pipeline: str) -> None:
-        self._table = DynamoDBTable(client, table, CIRCUITS)
-        self._key = (pipeline, COLLISIONS_ROW)
+    KEYS = CIRCUITS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._key = (self.pipeline, COLLISIONS_ROW)
         self._known: KnownCollisions | None = None
 
     def read(self) -> KnownCollisions | None:

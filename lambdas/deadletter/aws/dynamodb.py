@@ -8,10 +8,11 @@ the other's module brings the whole of boto3 into a function that needs botocore
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from decimal import Clamped, Context, Decimal, Inexact, Overflow, Rounded, Underflow
 from functools import lru_cache, partial
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from botocore.exceptions import ClientError
 
@@ -348,6 +349,7 @@ MOST_TRIES = 5
 """Requests for one batch, the first among them, before its unprocessed rest is given up."""
 
 
+@dataclass(eq=False, repr=False)
 class DynamoDBTable:
     """One table with the keys of `keys`. Raises NotSent and Unknown, and Conflict where it says so.
 
@@ -355,38 +357,33 @@ class DynamoDBTable:
     attributes that a read asks for; without, it is all of them.
     """
 
-    def __init__(self, client: DynamoDBClient, name: str, keys: Table = MESSAGES) -> None:
-        self._client: Any = client
-        self._name = name
-        self._keys = keys
-
-    @property
-    def name(self) -> str:
-        return self._name
+    client: DynamoDBClient
+    name: str
+    keys: Table = MESSAGES
 
     def get(self, key: Key, *, lagging: bool = False) -> dict[str, Any] | None:
         """One row; None if it is missing. Needs permission for GetItem."""
         consistent = _only(ConsistentRead=not lagging)
-        answer = self._ask("get_item", TableName=self._name, Key=self._key(key), **consistent)
+        answer = self._ask("get_item", TableName=self.name, Key=self._key(key), **consistent)
         return plain(answer["Item"]) if "Item" in answer else None
 
     def get_many(
         self, keys: Sequence[Key], *, only: Sequence[str] = (), lagging: bool = False
     ) -> dict[Key, dict[str, Any]]:
         """The rows that exist. Needs permission for BatchGetItem."""
-        partition, sort, _ = self._keys
+        partition, sort, _ = self.keys
         rows: dict[Key, dict[str, Any]] = {}
         for part in parts(sorted(set(keys)), 100):
             wanted = {"Keys": [*map(self._key, part)], "ConsistentRead": not lagging}
-            request = {self._name: {**wanted, **_only(Only=only)}}
+            request = {self.name: {**wanted, **_only(Only=only)}}
             for answer in self._answers("batch_get_item", request, "UnprocessedKeys"):
-                for row in map(plain, answer.get("Responses", {}).get(self._name, [])):
+                for row in map(plain, answer.get("Responses", {}).get(self.name, [])):
                     rows[row[partition], row[sort]] = row
         return rows
 
     def put(self, item: Mapping[str, Any], when: Condition | None = None) -> None:
         """Put one row if the one that it replaces meets the condition, else raise Conflict."""
-        self._ask("put_item", TableName=self._name, Item=stored(item), **_only(When=when))
+        self._ask("put_item", TableName=self.name, Item=stored(item), **_only(When=when))
 
     def change(
         self,
@@ -404,7 +401,7 @@ class DynamoDBTable:
         """
         answer = self._ask(
             "update_item",
-            TableName=self._name,
+            TableName=self.name,
             Key=self._key(key),
             **_only(Sets=sets, Adds=adds, Removes=removes, When=when, ReturnValues=shown),
         )
@@ -412,7 +409,7 @@ class DynamoDBTable:
 
     def delete(self, key: Key, when: Condition | None = None) -> None:
         """Delete one row if it meets the condition, else raise Conflict."""
-        self._ask("delete_item", TableName=self._name, Key=self._key(key), **_only(When=when))
+        self._ask("delete_item", TableName=self.name, Key=self._key(key), **_only(When=when))
 
     def write_many(
         self, puts: Sequence[Mapping[str, Any]] = (), deletes: Sequence[Key] = ()
@@ -421,7 +418,7 @@ class DynamoDBTable:
         requests = [{"PutRequest": {"Item": stored(item)}} for item in puts]
         requests += [{"DeleteRequest": {"Key": self._key(key)}} for key in deletes]
         for part in parts(requests, 25):
-            request = {self._name: list(part)}
+            request = {self.name: list(part)}
             self._answers("batch_write_item", request, "UnprocessedItems")
 
     def together(
@@ -446,7 +443,7 @@ class DynamoDBTable:
         requests += [("Delete", {"Key": self._key(key), "When": when}) for key, when in deletes]
         self._ask(
             "transact_write_items",
-            TransactItems=[{kind: {"TableName": self._name, **each}} for kind, each in requests],
+            TransactItems=[{kind: {"TableName": self.name, **each}} for kind, each in requests],
         )
 
     def query(
@@ -520,7 +517,7 @@ class DynamoDBTable:
         """Each answer to a query, to the last page or for so many; without a partition, a scan."""
         operation, key = "scan", None
         if partition is not None:
-            operation, key = "query", equals((index or self._keys).partition, partition)
+            operation, key = "query", equals((index or self.keys).partition, partition)
             key = key if sort is None else key & sort
         asked |= _only(Where=key, Keep=keep, Only=only, IndexName=index and index.name)
         asked |= _only(ConsistentRead=index is None and not lagging, Limit=limit)
@@ -528,7 +525,7 @@ class DynamoDBTable:
         if backwards:
             asked["ScanIndexForward"] = False
         for _ in count() if pages is None else range(pages):
-            answer = self._ask(operation, TableName=self._name, **asked)
+            answer = self._ask(operation, TableName=self.name, **asked)
             yield answer
             if not answer.get("LastEvaluatedKey"):
                 return
@@ -547,17 +544,17 @@ class DynamoDBTable:
             request = answers[-1].get(unprocessed) or {}
             if not request:
                 return answers
-        raise Unknown(f"throttling by dynamodb on {self._name}")
+        raise Unknown(f"throttling by dynamodb on {self.name}")
 
     def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
         """The answer to one call. Here alone an error of DynamoDB becomes one of a table.
 
         A table in memory takes values, and is not asked in DynamoDB's language.
         """
-        if not getattr(self._client, "takes_values", False):
+        if not getattr(self.client, "takes_values", False):
             request = worded(request)
         try:
-            answer: dict[str, Any] = getattr(self._client, operation)(**request)
+            answer: dict[str, Any] = getattr(self.client, operation)(**request)
             if operation in _ALWAYS:
                 member(answer, _ALWAYS[operation])
         except AWS_ERRORS as error:
@@ -567,11 +564,25 @@ class DynamoDBTable:
             if code(error) == _CANCELLED:
                 raise Conflict(None) from error
             failed = NotSent if surely_refused(error) else Unknown
-            raise failed(refusal(error, "dynamodb", self._name)) from error
+            raise failed(refusal(error, "dynamodb", self.name)) from error
         return answer
 
     def _key(self, key: Key) -> dict[str, Any]:
-        return {self._keys.partition: {"S": key[0]}, self._keys.sort: {"S": key[1]}}
+        return {self.keys.partition: {"S": key[0]}, self.keys.sort: {"S": key[1]}}
+
+
+@dataclass(eq=False, repr=False)
+class PipelineRows:
+    """The rows of one pipeline in a table with this name: what most adapters begin with."""
+
+    client: DynamoDBClient
+    table: str
+    pipeline: str
+
+    KEYS: ClassVar[Table] = MESSAGES
+
+    def __post_init__(self) -> None:
+        self._table = DynamoDBTable(self.client, self.table, self.KEYS)
 
 
 def _only(**members: Any) -> dict[str, Any]:

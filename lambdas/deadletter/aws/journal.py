@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, plain, text_in
+from deadletter.aws.dynamodb import PipelineRows, number_in, plain, text_in
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.rows import readable
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, absent, equals, unchanged
@@ -27,7 +28,8 @@ _LAST_SEQUENCE = 2**53
 """More intents than any slot will have: a larger number was not counted."""
 
 
-class DynamoDBJournal:
+@dataclass(eq=False, repr=False)
+class DynamoDBJournal(PipelineRows):
     """The intents of one pipeline.
 
     `keep_seconds` is how long an abandoned intent stays. It must be longer than the DLQ's
@@ -36,20 +38,13 @@ class DynamoDBJournal:
     seconds: no intent ends later than the longest lock that begins now.
     """
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        keep_seconds: float,
-        note_bad_row: NoteRow = ignore,
-        clock: Callable[[], float] = lambda: END_OF_TIME,
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._partition = Partition.JOURNAL.of(pipeline)
-        self._keep_seconds = keep_seconds
-        self._note_bad_row = note_bad_row
-        self._clock = clock
+    keep_seconds: float
+    note_bad_row: NoteRow = ignore
+    clock: Callable[[], float] = lambda: END_OF_TIME
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._partition = Partition.JOURNAL.of(self.pipeline)
         # Intents that could be read in part, as they are stored, by their slots.
         self._malformed: dict[str, Mapping[str, Any]] = {}
 
@@ -70,9 +65,9 @@ class DynamoDBJournal:
         if intent is not None:
             return intent
         slot = str(item[SORT]["S"])
-        self._note_bad_row(row_name(self._table.name, self._partition, slot))
+        self.note_bad_row(row_name(self._table.name, self._partition, slot))
         malformed[slot] = plain(item)
-        return _readable_part(slot, malformed[slot], self._keep_seconds, self._latest_end())
+        return _readable_part(slot, malformed[slot], self.keep_seconds, self._latest_end())
 
     def _whole(self, item: Mapping[str, Any]) -> Intent | None:
         """The intent in an item; None if its numbers do not fit each other, or the clock.
@@ -80,7 +75,7 @@ class DynamoDBJournal:
         One that never ends would keep its slot, and its letters until their queue drops them.
         """
         intent = _intent(item)
-        kept = float(item["ttl"]["N"]) - intent.expires - self._keep_seconds
+        kept = float(item["ttl"]["N"]) - intent.expires - self.keep_seconds
         bits = (intent.sent.bit_length(), intent.unanswered.bit_length())
         marks = (*bits, *(at + 1 for at in intent.new_ids))
         has_place = max(marks) <= len(intent.plans) and 0 <= intent.sequence < _LAST_SEQUENCE
@@ -89,7 +84,7 @@ class DynamoDBJournal:
         return intent if ends and has_place else None
 
     def _latest_end(self) -> float:
-        return self._clock() + LOCKS_END
+        return self.clock() + LOCKS_END
 
     @ours(JournalUnavailable)
     def write(self, intent: Intent, replacing: Intent | None) -> None:
@@ -157,7 +152,7 @@ class DynamoDBJournal:
             **_ids(intent),
             **({"lost": _bits(intent, intent.unanswered)} if intent.unanswered else {}),
             **({"home": intent.home} if intent.home else {}),
-            "ttl": int(intent.expires + self._keep_seconds),
+            "ttl": int(intent.expires + self.keep_seconds),
         }
 
 

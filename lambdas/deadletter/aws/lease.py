@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, text_in
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, PipelineRows, number_in, text_in
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import SORT, Key, above, absent, at_most, equals, is_number, stored_number
 from deadletter.contract import HOUR, WATCH_ROW, Partition
@@ -86,33 +86,23 @@ def is_bad_lease(item: Mapping[str, Any]) -> bool:
     )
 
 
-class DynamoDBLease:
+@dataclass(eq=False, repr=False)
+class DynamoDBLease(PipelineRows):
     """The lease of one source of a pipeline, and what its last run left of the rate.
 
     A first run has the `first_rate`, in letters per second.
     """
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        home: str,
-        first_rate: float,
-        note_bad_row: NoteRow = ignore,
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._place = (client, table, pipeline, home)
-        self._key = _key(pipeline, home)
-        self._first_rate = first_rate
-        self._note_bad_row = note_bad_row
+    home: str
+    first_rate: float
+    note_bad_row: NoteRow = ignore
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._key = _key(self.pipeline, self.home)
 
     def of_shard(self, number: int) -> DynamoDBLease:
-        client, table, pipeline, home = self._place
-        of_shard = f"{home}{_OF_SHARD}{number}"
-        return DynamoDBLease(
-            client, table, pipeline, of_shard, self._first_rate, self._note_bad_row
-        )
+        return replace(self, home=f"{self.home}{_OF_SHARD}{number}")
 
     def read(self) -> SourceMemory:
         with ours(LeaseUnavailable):
@@ -120,7 +110,7 @@ class DynamoDBLease:
             items = self._table.get_many([self._key])
         item = items.get(self._key, {})
         if is_bad_lease(item):
-            self._note_bad_row(row_name(self._table.name, *self._key))
+            self.note_bad_row(row_name(self._table.name, *self._key))
         return memory_of(item)
 
     @ours(LeaseUnavailable)
@@ -173,7 +163,7 @@ class DynamoDBLease:
     def _paid(self, item: Mapping[str, Any]) -> RunPaid:
         """What the last run left; of a first one, and of a malformed row, a whole burst."""
         limit, paid = number_in(item, "limit") or 0.0, number_in(item, "paid") or 0.0
-        return RunPaid(rate_of(limit if limit > 0 else self._first_rate), paid)
+        return RunPaid(rate_of(limit if limit > 0 else self.first_rate), paid)
 
 
 def _key(pipeline: str, home: str) -> Key:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import PipelineRows
 from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import (
     SORT,
@@ -45,29 +45,18 @@ from deadletter.message.stamp import Stamp
 _ROW = "ledger"
 
 
-class DynamoDBLedger:
+@dataclass(eq=False, repr=False)
+class DynamoDBLedger(PipelineRows):
     """The rows of one pipeline, read consistently where they may not be `lagging`.
 
     `keep_seconds` is how long a row stays after its last write. `lives` is the number of
     lives whose failures a row keeps: at least as many as make a letter poison.
     """
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        clock: Callable[[], float],
-        keep_seconds: float,
-        lives: int = LIVES,
-        note_bad_row: NoteRow = ignore,
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._clock = clock
-        self._keep_seconds = keep_seconds
-        self._lives = lives
-        self._note_bad_row = note_bad_row
+    clock: Callable[[], float]
+    keep_seconds: float
+    lives: int = LIVES
+    note_bad_row: NoteRow = ignore
 
     def rows(self, origins: Sequence[str], *, lagging: bool = False) -> Mapping[str, LedgerRow]:
         keys = {self._key(origin): origin for origin in origins}
@@ -75,7 +64,7 @@ class DynamoDBLedger:
         rows = {key: row_from_item(item) for key, item in items.items()}
         for key, row in rows.items():
             if row.unreadable:
-                self._note_bad_row(row_name(self._table.name, *key))
+                self.note_bad_row(row_name(self._table.name, *key))
         return {keys[key]: row for key, row in rows.items()}
 
     def erase(self, ids: Sequence[str]) -> None:
@@ -87,13 +76,13 @@ class DynamoDBLedger:
         items = self._get([self._matches_key(key) for key in keys])
         for key, item in items.items():
             if not _is_count(item.get(_MATCHED, 0)):
-                self._note_bad_row(row_name(self._table.name, *key))
+                self.note_bad_row(row_name(self._table.name, *key))
         return {item[SORT]: _count(item.get(_MATCHED, 0)) for item in items.values()}
 
     def all_counts(self) -> Mapping[str, RuleCounts]:
         """What each version of a rule has matched so far, by `rule_counts_key`."""
         with ours(LedgerUnavailable):
-            items = self._table.query(Partition.MATCHES.of(self._pipeline))
+            items = self._table.query(Partition.MATCHES.of(self.pipeline))
         return {item[SORT]: _rule_counts(item) for item in items}
 
     def counts(self, keys: Sequence[str]) -> Mapping[str, RuleCounts]:
@@ -122,10 +111,10 @@ class DynamoDBLedger:
         from deadletter.failure.cause_index import entry_change
 
         tried = {"tried": failure.attempt} if uses_attempt(failure) else {}
-        entry = entry_change(self._pipeline, origin, failure, about)
-        name, item = slot(failure, self._lives), _item(failure)
+        entry = entry_change(self.pipeline, origin, failure, about)
+        name, item = slot(failure, self.lives), _item(failure)
         facts = {**tried, **_without_floats(entry.sets)}
-        first = slot(replace(failure, receive=1), self._lives)
+        first = slot(replace(failure, receive=1), self.lives)
         if name != first and self._knows(origin, (name, first), item, facts, entry.removes):
             return
         # Unconditional: this failure happened, whatever the row says.
@@ -245,7 +234,7 @@ class DynamoDBLedger:
     ) -> None:
         for column, counts in ((_MATCHED, matched), (_SHADOW_MATCHED, shadow_matched)):
             for key, count in counts.items():
-                at = {_LAST[column]: int(self._clock())}
+                at = {_LAST[column]: int(self.clock())}
                 with ours(RecordsUnavailable):
                     self._table.change(self._matches_key(key), at, adds={column: count})
 
@@ -254,7 +243,7 @@ class DynamoDBLedger:
         try:
             self._table.change(
                 self._matches_key(key),
-                {_LAST[_MATCHED]: int(self._clock())},
+                {_LAST[_MATCHED]: int(self.clock())},
                 adds={_MATCHED: letters},
                 # A malformed count is no number below the limit.
                 when=absent(_MATCHED) | below(_MATCHED, limit),
@@ -268,13 +257,13 @@ class DynamoDBLedger:
             return self._table.get_many(keys, lagging=lagging)
 
     def _expires(self) -> int:
-        return int(self._clock() + self._keep_seconds)
+        return int(self.clock() + self.keep_seconds)
 
     def _key(self, origin: str) -> Key:
-        return (Partition.LEDGER.of(self._pipeline, origin), _ROW)
+        return (Partition.LEDGER.of(self.pipeline, origin), _ROW)
 
     def _matches_key(self, counts_key: str) -> Key:
-        return (Partition.MATCHES.of(self._pipeline), counts_key)
+        return (Partition.MATCHES.of(self.pipeline), counts_key)
 
 
 _MATCHED, _SHADOW_MATCHED = "matched", "shadow_matched"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deadletter.aws.claims import NEVER_EXPIRED, KeptClaim, kept_claims
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, text_in
+from deadletter.aws.dynamodb import PipelineRows, number_in, text_in
 from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import PARTITION, SORT, Key, absent, between, equals, stored_number
 from deadletter.circuit.transitions import CLOCK_SKEW
@@ -35,7 +35,8 @@ Rows = Callable[..., Mapping[str, LedgerRow]]
 """Reads failure records, as `Ledger.rows` does."""
 
 
-class DynamoDBLines:
+@dataclass(eq=False, repr=False)
+class DynamoDBLines(PipelineRows):
     """The lines of one pipeline. `rows` reads its failure records.
 
     `patience` is how long others wait for a message of which no more is heard. `keep_seconds` is
@@ -50,25 +51,11 @@ class DynamoDBLines:
     #  is what its claim says. So a message costs one write, and a crash at any moment leaves a
     #  message that is open.
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        clock: Callable[[], float],
-        keep_seconds: float,
-        rows: Rows,
-        patience: Patience,
-        note_bad_row: NoteRow = ignore,
-    ) -> None:
-        self._client = client
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._clock = clock
-        self._keep_seconds = keep_seconds
-        self._rows = rows
-        self._patience = patience
-        self._note_bad_row = note_bad_row
+    clock: Callable[[], float]
+    keep_seconds: float
+    rows: Rows
+    patience: Patience
+    note_bad_row: NoteRow = ignore
 
     def read(self, places: Sequence[KeyPlace], *, lagging: bool = False) -> Mapping[str, KeyLine]:
         highest: dict[str, str] = {}
@@ -116,7 +103,7 @@ class DynamoDBLines:
 
     def _line(self, line: str, highest: str, *, lagging: bool) -> KeyLine:
         """The line up to a place: read on until a listed message is open, or no row is left."""
-        now, found, after = self._clock(), NOBODY, None
+        now, found, after = self.clock(), NOBODY, None
         upto = between(SORT, _HEAD, f"{_LISTED}{highest}")
         while True:
             rows, after = self._table.page(
@@ -140,18 +127,18 @@ class DynamoDBLines:
             [head, *_] = rows
             line = replace(line, token=(head["own"],) if "own" in head else ())
             if not text_in(head, "own"):
-                self._note_bad_row(row_name(self._table.name, head[PARTITION], _HEAD))
+                self.note_bad_row(row_name(self._table.name, head[PARTITION], _HEAD))
         kept = [row for row in rows if not _is_expired(row, now)]
         placed = {place: row for row in kept if (place := self._place(name, row)) is not None}
         handlings = self._handlings(list(placed), now, lagging=lagging)
         unknown = [each.origin for each in placed if handlings[each] is not Handling.DONE]
-        records = self._rows(unknown, lagging=lagging) if unknown else {}
+        records = self.rows(unknown, lagging=lagging) if unknown else {}
         for place, row in placed.items():
             is_holder, handling = row[SORT] == _HEAD, handlings[place]
             since = number_in(row, "at")
             done = text_in(row, "done")
             if since is None or since > now + CLOCK_SKEW or version_in(done) != done:
-                self._note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
+                self.note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
                 # Only its claim says how long it is handled.
                 since = now if handling is Handling.LIVE else 0.0
             state = state_of(
@@ -159,7 +146,7 @@ class DynamoDBLines:
                 records.get(place.origin),
                 min(now, since),
                 now,
-                self._patience,
+                self.patience,
                 is_holder=is_holder,
             )
             if is_holder:
@@ -175,10 +162,10 @@ class DynamoDBLines:
     def _handlings(
         self, places: Sequence[KeyPlace], now: float, *, lagging: bool
     ) -> Mapping[KeyPlace, Handling]:
-        keys = {place: (self._pipeline, place.claim) for place in places if place.claim}
-        table = self._client, self._table.name
-        found = kept_claims(*table, list(keys.values()), now, lagging=lagging) if keys else {}
-        claims = {place: found[key] for place, key in keys.items() if key in found}
+        keys = {place: (self.pipeline, place.claim) for place in places if place.claim}
+        table, wanted = (self.client, self.table), list(keys.values())
+        found = kept_claims(*table, wanted, now, lagging=lagging) if keys else {}
+        claims = {place: found.get(key) for place, key in keys.items()}
         return {place: _handling(claims.get(place)) for place in places}
 
     def _place(self, line: str, row: Mapping[str, Any]) -> KeyPlace | None:
@@ -187,13 +174,13 @@ class DynamoDBLines:
         if row[SORT] == _HEAD:
             number, origin = text_in(row, "place"), text_in(row, "origin")
         if not number or not origin:
-            self._note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
+            self.note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
             return None
         return KeyPlace(line, number, origin, text_in(row, "claim"))
 
     def _times(self) -> dict[str, Any]:
-        now = self._clock()
-        return {"at": stored_number(now), "ttl": int(now + self._keep_seconds)}
+        now = self.clock()
+        return {"at": stored_number(now), "ttl": int(now + self.keep_seconds)}
 
     def _listed(self, place: KeyPlace) -> Key:
         return self._key(place.line, f"{_LISTED}{place.sort}")
@@ -202,7 +189,7 @@ class DynamoDBLines:
         return (self._partition(line), sort)
 
     def _partition(self, line: str) -> str:
-        return Partition.LINE.of(self._pipeline, line)
+        return Partition.LINE.of(self.pipeline, line)
 
 
 def _with_state(line: KeyLine, place: KeyPlace, state: PlaceState, *, is_holder: bool) -> KeyLine:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import PipelineRows
 from deadletter.aws.errors import NoteRow, ignore, ours
 from deadletter.aws.rows import Broken, decoded
 from deadletter.aws.table import SORT, Key, stored_number
@@ -14,24 +15,15 @@ from deadletter.redrive.observed import Observed, ObservedUnavailable, from_text
 from deadletter.routing.decision import Decision
 
 
-class DynamoDBObserved:
+@dataclass(eq=False, repr=False)
+class DynamoDBObserved(PipelineRows):
     """What was observed in the sources of one pipeline. `clock` gives epoch seconds.
 
     Who notes holds the lease of the source: no two write one item at the same time.
     """
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        clock: Callable[[], float],
-        note_bad_row: NoteRow = ignore,
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._clock = clock
-        self._note_bad_row = note_bad_row
+    clock: Callable[[], float]
+    note_bad_row: NoteRow = ignore
 
     def note(self, source: str, judged: Iterable[tuple[str, Decision]], now: float) -> None:
         key = self._key(source)
@@ -44,24 +36,24 @@ class DynamoDBObserved:
             self._table.change(key, {
                 "since": stored_number(after.since),
                 "messages": to_text(after),
-                "ttl": int(self._clock() + ROWS_KEPT),
+                "ttl": int(self.clock() + ROWS_KEPT),
             })  # fmt: skip
 
     def read(self) -> Mapping[str, Observed]:
         """What was observed, by source."""
         with ours(ObservedUnavailable):
-            items = self._table.query(Partition.OBSERVED.of(self._pipeline), lagging=True)
-        return {item[SORT]: self._observed(item, self._clock()) for item in items}
+            items = self._table.query(Partition.OBSERVED.of(self.pipeline), lagging=True)
+        return {item[SORT]: self._observed(item, self.clock()) for item in items}
 
     def _observed(self, item: Mapping[str, Any] | None, now: float) -> Observed:
         """What an item says; a malformed one says nothing, and is written anew."""
         observed = None if item is None else decoded(_observed, item, self._table.name)
         if isinstance(observed, Broken):
-            self._note_bad_row(observed.name)
+            self.note_bad_row(observed.name)
         return observed if isinstance(observed, Observed) else from_text("", now)
 
     def _key(self, source: str) -> Key:
-        return (Partition.OBSERVED.of(self._pipeline), source)
+        return (Partition.OBSERVED.of(self.pipeline), source)
 
 
 def _observed(item: Mapping[str, Any]) -> Observed:

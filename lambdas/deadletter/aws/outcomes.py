@@ -28,7 +28,7 @@ from deadletter.aws.circuits import (
     circuit_from_item,
     fields_of,
 )
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import PipelineRows
 from deadletter.aws.errors import Conflict, Failed
 from deadletter.aws.table import (
     Condition,
@@ -94,7 +94,8 @@ class _Promises:
         return grant
 
 
-class DynamoDBOutcomes(Outcomes):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DynamoDBOutcomes(PipelineRows, Outcomes):
     """Adds one process's outcomes to the circuits of a pipeline; never raises.
 
     `PendingOutcomes` says when to write what: at most one write per batch and key. The write
@@ -103,26 +104,17 @@ class DynamoDBOutcomes(Outcomes):
     counts a metric by its name.
     """
 
-    def __init__(
-        self,
-        *,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        policy: CircuitPolicy,
-        breaker: DynamoDBBreaker,
-        outages: OutageExecutions | None,
-        clock: Callable[[], float],
-        count_metric: Callable[[str, int], None],
-    ) -> None:
-        self._table = DynamoDBTable(client, table, CIRCUITS)
-        self._pipeline = pipeline
-        self._breaker = breaker
-        self._outages = outages
-        self._clock = clock
-        self._policy = policy
-        self._count_metric = count_metric
-        self._pending = PendingOutcomes(policy)
+    policy: CircuitPolicy
+    breaker: DynamoDBBreaker
+    outages: OutageExecutions | None
+    clock: Callable[[], float]
+    count_metric: Callable[[str, int], None]
+
+    KEYS = CIRCUITS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._pending = PendingOutcomes(self.policy)
         self._promises: dict[str, _Promises] = {}
         # Several threads may handle the messages of a process.
         self._lock = Lock()
@@ -131,11 +123,11 @@ class DynamoDBOutcomes(Outcomes):
         self, key: str, outcomes: OutcomeCounts, known: Circuit | None = None
     ) -> Circuit | None:
         with self._lock:
-            now = self._clock()
+            now = self.clock()
             before = known or Circuit(key)
             paced, kinds = before.paced(now) is not None, before.kinds
             # Of a circuit that could not be read nothing is known.
-            calm = known is not None and known.is_calm(self._policy, now)
+            calm = known is not None and known.is_calm(self.policy, now)
             write = self._pending.add(key, outcomes, now, paced=paced, calm=calm, counted=kinds)
             if write is None:
                 return None
@@ -146,7 +138,7 @@ class DynamoDBOutcomes(Outcomes):
         self, known: Circuit, outcomes: OutcomeCounts, wish: Wish
     ) -> tuple[Circuit, PaceGrant] | None:
         with self._lock:
-            now, key = self._clock(), known.key
+            now, key = self.clock(), known.key
             promises = self._promises.get(key, _Promises())
             between = max(SECONDS_BETWEEN_NOTES, self._pending.seconds_between(key))
             is_early = not wish.calls and 0 <= now - promises.noted_at < between
@@ -176,7 +168,7 @@ class DynamoDBOutcomes(Outcomes):
         try:
             item, grant = self._add(known, write, now, wish)
         except (Failed, Conflict):
-            self._count_metric(Count.OUTCOMES_DROPPED, write.total)
+            self.count_metric(Count.OUTCOMES_DROPPED, write.total)
             return None
         circuit = circuit_from_item(item)
         stale = self._pending.written(known.key, circuit, now, write.called)
@@ -274,7 +266,7 @@ class DynamoDBOutcomes(Outcomes):
             sets[PACE] = fields_of(taken.pace)
             conditions += [_in_turn(PACE, before.pace.turn), _of_generation(before)]
         return self._table.change(
-            (self._pipeline, key),
+            (self.pipeline, key),
             sets,
             adds={name: added for name, added in adds.items() if added},
             removes=removes,
@@ -294,7 +286,7 @@ class DynamoDBOutcomes(Outcomes):
         if pace is not None:
             due = next_pace(pace, circuit.calls, now)
         elif throttled_lately(circuit.calls, now):
-            rate = max(accepted(circuit.calls, now), _accepted(circuit, self._policy, now))
+            rate = max(accepted(circuit.calls, now), _accepted(circuit, self.policy, now))
             due = after_throttling(circuit.rate, rate, circuit.pace, now)
         else:
             return circuit
@@ -306,7 +298,7 @@ class DynamoDBOutcomes(Outcomes):
             is_same |= absent(PACE)
         try:
             self._table.change(
-                (self._pipeline, circuit.key),
+                (self.pipeline, circuit.key),
                 {PACE: fields_of(due)},
                 when=_of_generation(circuit) & is_same,
             )
@@ -353,7 +345,7 @@ class DynamoDBOutcomes(Outcomes):
         counted = known.kinds[:_MOST_FORGOTTEN] if heals else ()
         removes = [_place_of(prefix, count) for count in counted for prefix in OF_KINDS]
         self._table.change(
-            (self._pipeline, known.key),
+            (self.pipeline, known.key),
             {SICK: {"turn": after.turn, "kinds": kinds}} if kinds else {},
             removes=removes if kinds else [SICK, *removes],
             when=absent(SICK) if known.sick is None else _in_turn(SICK, known.sick.turn),
@@ -380,26 +372,26 @@ class DynamoDBOutcomes(Outcomes):
         from deadletter.outage.executions import ExecutionsUnavailable
 
         try:
-            result = self._breaker.apply_to(circuit, Reported())
+            result = self.breaker.apply_to(circuit, Reported())
         except CircuitsUnavailable:
             # Still closed: the next report finds the same, and more.
-            self._count_metric(Count.CIRCUIT_NOT_TRIPPED, 1)
+            self.count_metric(Count.CIRCUIT_NOT_TRIPPED, 1)
             return circuit
         if result.refused is not None:
             return result.circuit
-        self._count_metric(Count.CIRCUIT_TRIPPED, 1)
+        self.count_metric(Count.CIRCUIT_TRIPPED, 1)
         opened = result.circuit
-        if self._outages is not None:
+        if self.outages is not None:
             try:
-                self._outages.start(opened.key, opened.outage, opened.restart)
+                self.outages.start(opened.key, opened.outage, opened.restart)
             except ExecutionsUnavailable:
-                self._count_metric(Count.OUTAGE_NOT_STARTED, 1)
+                self.count_metric(Count.OUTAGE_NOT_STARTED, 1)
         return opened
 
     def _remove_stale(self, key: str, stale: Sequence[int]) -> None:
         """Remove the counters of stale buckets. After a failure the next report tries again."""
         try:
-            self._table.change((self._pipeline, key), {}, removes=_counter_names(stale))
+            self._table.change((self.pipeline, key), {}, removes=_counter_names(stale))
         except Failed:
             return
         self._pending.swept(key)

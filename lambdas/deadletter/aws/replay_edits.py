@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import PipelineRows
 from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.table import PARTITION, SORT, Change, absent, equals, stored_number
 from deadletter.aws.waiting_room import INLINE_BYTES
@@ -27,34 +28,20 @@ if TYPE_CHECKING:
     from deadletter.replay.run import ReplayRuns
 
 
-class DynamoDBReplayEdits:
+@dataclass(eq=False, repr=False, kw_only=True)
+class DynamoDBReplayEdits(PipelineRows):
     """Writes the edits that people have asked for into a run's letters. `objects` are the run's.
 
     A large edit lies beside the bodies of waiting letters, and not with the run: the letter may
     leave its run, whose objects expire, and wait on.
     """
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        s3: S3Client,
-        *,
-        bucket: str,
-        pipeline: str,
-        runs: ReplayRuns,
-        room: WaitingRoom,
-        objects: Callable[[str], RunObjects],
-        clock: Callable[[], float],
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._s3 = s3
-        self._bucket = bucket
-        self._pipeline = pipeline
-        self._runs = runs
-        self._room = room
-        self._objects = objects
-        self._clock = clock
+    s3: S3Client
+    bucket: str
+    runs: ReplayRuns
+    room: WaitingRoom
+    objects: Callable[[str], RunObjects]
+    clock: Callable[[], float]
 
     def apply(self, run: str, records: Sequence[str]) -> dict[str, Any]:
         """Carry out the edits in these records of a run, each for itself.
@@ -64,7 +51,7 @@ class DynamoDBReplayEdits:
         """
         done: list[str] = []
         refused: dict[str, str] = {}
-        objects = self._objects(run)
+        objects = self.objects(run)
         for name in records:
             try:
                 self._apply(objects.get(name), run)
@@ -79,10 +66,10 @@ class DynamoDBReplayEdits:
     def _apply(self, data: bytes | None, run: str) -> None:
         if data is None:
             raise EditRefused("it has no record")
-        request = request_from(data, run, self._pipeline)
+        request = request_from(data, run, self.pipeline)
         before = self._last_edit(request)
-        letters = self._room.read([request.entry], 0.0).letters
-        stamp = accepted(request, self._runs.read(run), letters[0] if letters else None)
+        letters = self.room.read([request.entry], 0.0).letters
+        stamp = accepted(request, self.runs.read(run), letters[0] if letters else None)
         self._write(request, stamp, before)
 
     def _last_edit(self, request: EditRequest) -> Any:
@@ -94,7 +81,7 @@ class DynamoDBReplayEdits:
 
     @ours(RunsUnavailable)
     def _write(self, request: EditRequest, stamp: Stamp, before: Any) -> None:
-        at = self._clock()
+        at = self.clock()
         data = compact_json(to_json(request.after))
         version: dict[str, Any] = {"edit": data}
         removes: tuple[str, ...] = ()
@@ -106,9 +93,9 @@ class DynamoDBReplayEdits:
             "stamp": stamps.attribute(stamp).value,
             "edited": {"by": request.by, "because": request.because, "at": stored_number(at)},
         }
-        lane = lane_partition(self._pipeline, run_lane(request.run), request.shard)
+        lane = lane_partition(self.pipeline, run_lane(request.run), request.shard)
         is_same = absent("edited") if before is None else equals("edited", before)
-        run = (Partition.RUNS.of(self._pipeline), request.run)
+        run = (Partition.RUNS.of(self.pipeline), request.run)
         try:
             self._table.together(
                 # The run is as it was read: it has sent nothing since.
@@ -127,7 +114,7 @@ class DynamoDBReplayEdits:
 
         Each edit has a name of its own: one that is refused afterwards must not be sent.
         """
-        name = body_object(self._pipeline, f"{copy}.{int(at * 1000)}{EDITED}")
-        with ours(ObjectsUnavailable, "s3", self._bucket):
-            self._s3.put_object(Bucket=self._bucket, Key=name, Body=data)
+        name = body_object(self.pipeline, f"{copy}.{int(at * 1000)}{EDITED}")
+        with ours(ObjectsUnavailable, "s3", self.bucket):
+            self.s3.put_object(Bucket=self.bucket, Key=name, Body=data)
         return name

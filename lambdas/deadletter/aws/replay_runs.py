@@ -6,12 +6,12 @@ The limiter is in the row of the run: one conditional write each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, PipelineRows
 from deadletter.aws.errors import AWS_ERRORS, Conflict, NoteRow, code, ignore, ours, refusal
 from deadletter.aws.executions import running_executions, start_execution
 from deadletter.aws.rows import Broken, decoded, whole
@@ -79,21 +79,12 @@ _OF_A_STEP = ("allowance", "rate", "burst")
 grants may have used it up meanwhile."""
 
 
-class DynamoDBReplayRuns:
+@dataclass(eq=False, repr=False)
+class DynamoDBReplayRuns(PipelineRows):
     """The replay runs of one pipeline. `clock` gives epoch seconds."""
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        clock: Callable[[], float],
-        note_bad_row: NoteRow = ignore,
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._clock = clock
-        self._note_bad_row = note_bad_row
+    clock: Callable[[], float]
+    note_bad_row: NoteRow = ignore
 
     def read(self, run: str) -> ReplayRun | None:
         with ours(RunsUnavailable):
@@ -103,19 +94,19 @@ class DynamoDBReplayRuns:
 
     def all(self) -> tuple[ReplayRun, ...]:
         with ours(RunsUnavailable):
-            items = self._table.query(Partition.RUNS.of(self._pipeline))
-        runs = [run_from_item(item, self._pipeline, self._table.name) for item in items]
+            items = self._table.query(Partition.RUNS.of(self.pipeline))
+        runs = [run_from_item(item, self.pipeline, self._table.name) for item in items]
         for run in runs:
             # It stands in the way of no other run.
             if isinstance(run, Broken):
-                self._note_bad_row(run.name)
+                self.note_bad_row(run.name)
         return tuple(run for run in runs if isinstance(run, ReplayRun))
 
     @ours(RunsUnavailable)
     def create(self, run: ReplayRun) -> ReplayRun:
         """Store a new run, unless there is one with its id. Returns the one that is stored."""
         try:
-            self._table.put(run_to_item(run, self._pipeline, self._clock()), absent(PARTITION))
+            self._table.put(run_to_item(run, self.pipeline, self.clock()), absent(PARTITION))
         except Conflict as conflict:
             return self._run(conflict.item or {})
         return run
@@ -131,7 +122,7 @@ class DynamoDBReplayRuns:
         try:
             self._table.change(
                 self._key(before.id),
-                {**changed, "ttl": int(self._clock() + ROWS_KEPT)},
+                {**changed, "ttl": int(self.clock() + ROWS_KEPT)},
                 when=equals("generation", before.generation),
             )
         except Conflict as conflict:
@@ -196,10 +187,10 @@ class DynamoDBReplayRuns:
         return changed
 
     def _run(self, item: Mapping[str, Any]) -> ReplayRun:
-        return whole(run_from_item(item, self._pipeline, self._table.name), _bad_run)
+        return whole(run_from_item(item, self.pipeline, self._table.name), _bad_run)
 
     def _key(self, run: str) -> Key:
-        return (Partition.RUNS.of(self._pipeline), run)
+        return (Partition.RUNS.of(self.pipeline), run)
 
 
 def run_to_item(run: ReplayRun, pipeline: str, now: float) -> dict[str, Any]:
@@ -306,23 +297,19 @@ def approval_key(pipeline: str, run: str) -> Key:
     return Partition.RUN.of(pipeline, run, "approval"), APPROVAL_ROW
 
 
-class DynamoDBReplayStarts:
+@dataclass(eq=False, repr=False)
+class DynamoDBReplayStarts(PipelineRows):
     """The plans of a pipeline's replay runs. Raises RunsUnavailable."""
 
-    def __init__(
-        self, client: DynamoDBClient, table: str, pipeline: str, clock: Callable[[], float]
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._clock = clock
+    clock: Callable[[], float]
 
     def store(self, plan: ReplayPlan, origins: Sequence[str] | None) -> None:
         """Store a plan and the origins that a person saw counted (None: any that match).
 
         Storing a plan twice has the effect of once: its text and its letters never change.
         """
-        partition = plan_partition(self._pipeline, plan.run_id, discards=plan.is_for_discarders)
-        ttl = int(self._clock() + ROWS_KEPT)
+        partition = plan_partition(self.pipeline, plan.run_id, discards=plan.is_for_discarders)
+        ttl = int(self.clock() + ROWS_KEPT)
         rows: list[dict[str, Any]] = [{SORT: PLAN_ROW, "plan": plan.to_text()}]
         if origins is not None:
             rows += [
@@ -335,7 +322,7 @@ class DynamoDBReplayStarts:
 
     def approval_token(self, run: str) -> str | None:
         """The token with which the run waits for an approval; None if it does not wait."""
-        key = approval_key(self._pipeline, run)
+        key = approval_key(self.pipeline, run)
         with ours(RunsUnavailable):
             row = self._table.get_many([key]).get(key)
         return str(row["token"]) if row and row.get("token") else None
@@ -358,21 +345,17 @@ def unpacked(keys: bytes) -> frozenset[bytes]:
     return frozenset(keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES))
 
 
-class DynamoDBReplayPlans:
+@dataclass(eq=False, repr=False)
+class DynamoDBReplayPlans(PipelineRows):
     """The plans of one pipeline's runs."""
 
-    def __init__(
-        self, client: DynamoDBClient, table: str, pipeline: str, clock: Callable[[], float]
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._clock = clock
+    clock: Callable[[], float]
 
     def plan(self, run: str) -> ReplayPlan | None:
         # IAM tells who may throw letters away by the partition: there, and only there, a plan may
         # say so.
         keys = {
-            discards: (plan_partition(self._pipeline, run, discards=discards), PLAN_ROW)
+            discards: (plan_partition(self.pipeline, run, discards=discards), PLAN_ROW)
             for discards in (False, True)
         }
         rows = self._rows(*keys.values())
@@ -389,7 +372,7 @@ class DynamoDBReplayPlans:
         return whole(plan, bad_run_row)
 
     def approval(self, run: str) -> RunApproval:
-        key = approval_key(self._pipeline, run)
+        key = approval_key(self.pipeline, run)
         row = self._rows(key).get(key, {})
         approved, by, because = (row.get(name) for name in ("approved", "by", "because"))
         answer = (
@@ -412,12 +395,12 @@ class DynamoDBReplayPlans:
         self._keep(run, {"token": token})
 
     def keep_answer(self, run: str, answer: ApprovalAnswer) -> None:
-        self._keep(run, {**asdict(answer), "at": stored_number(self._clock())})
+        self._keep(run, {**asdict(answer), "at": stored_number(self.clock())})
 
     def _keep(self, run: str, values: Mapping[str, Any]) -> None:
-        ttl = int(self._clock() + ROWS_KEPT)
+        ttl = int(self.clock() + ROWS_KEPT)
         with ours(RunsUnavailable):
-            self._table.change(approval_key(self._pipeline, run), {**values, "ttl": ttl})
+            self._table.change(approval_key(self.pipeline, run), {**values, "ttl": ttl})
 
 
 def read_counted(

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
+from deadletter.aws.dynamodb import DynamoDBTable, PipelineRows, plain
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.rows import Broken, decoded, whole
 from deadletter.aws.table import (
@@ -51,27 +51,16 @@ def ticket_key(pipeline: str, run: str, origin: str, copy: str) -> Key:
     return (partition, f"{origin}#{copy}")
 
 
-class DynamoDBTickets:
+@dataclass(eq=False, repr=False)
+class DynamoDBTickets(PipelineRows):
     """The tickets of one run. `in_parallel` writes several at the same time."""
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        *,
-        pipeline: str,
-        run: str,
-        clock: Callable[[], float],
-        in_parallel: InParallel,
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._run = run
-        self._clock = clock
-        self._in_parallel = in_parallel
+    run: str
+    clock: Callable[[], float]
+    in_parallel: InParallel
 
     def put(self, tickets: Sequence[Ticket]) -> None:
-        self._in_parallel([partial(self._put, ticket) for ticket in tickets])
+        self.in_parallel([partial(self._put, ticket) for ticket in tickets])
 
     def read(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Ticket]:
         with ours(TicketsUnavailable):
@@ -100,7 +89,7 @@ class DynamoDBTickets:
     def all(self) -> Iterator[Ticket]:
         """All tickets of the run, partition by partition."""
         for number in range(TICKET_PARTITIONS):
-            partition = Partition.RUN.of(self._pipeline, self._run, str(number))
+            partition = Partition.RUN.of(self.pipeline, self.run, str(number))
             with ours(TicketsUnavailable):
                 for item in self._table.stored_items(partition):
                     yield self._ticket(plain(item))
@@ -113,7 +102,7 @@ class DynamoDBTickets:
         return tuple(sorted(map(self._ticket, items), key=lambda ticket: ticket.at))
 
     def _ticket(self, item: Mapping[str, Any]) -> Ticket:
-        return whole(ticket_from_item(item, self._run, self._table.name), _bad_ticket)
+        return whole(ticket_from_item(item, self.run, self._table.name), _bad_ticket)
 
     def _put(self, ticket: Ticket) -> None:
         # No put: the redriver may have set `returned` on the same ticket already. The first
@@ -123,10 +112,10 @@ class DynamoDBTickets:
             self._table.change(key, {"ttl": self._expires(), **facts})
 
     def _expires(self) -> int:
-        return int(self._clock() + ROWS_KEPT)
+        return int(self.clock() + ROWS_KEPT)
 
     def _key(self, origin: str, copy: str) -> Key:
-        return ticket_key(self._pipeline, self._run, origin, copy)
+        return ticket_key(self.pipeline, self.run, origin, copy)
 
 
 def ticket_from_item(item: Mapping[str, Any], run: str, table: str) -> Ticket | Broken:
@@ -180,15 +169,11 @@ def facts_of(ticket: Ticket) -> dict[str, Any]:
 _LET_GO = frozenset({ReplayOutcome.STOPPED, ReplayOutcome.LEFT})
 
 
-class DynamoDBLiveRuns:
+@dataclass(eq=False, repr=False)
+class DynamoDBLiveRuns(PipelineRows):
     """The replay runs of one pipeline, read consistently."""
 
-    def __init__(
-        self, client: DynamoDBClient, table: str, pipeline: str, note_bad_row: NoteRow = ignore
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._note_bad_row = note_bad_row
+    note_bad_row: NoteRow = ignore
 
     def returnable(self, stamps: Mapping[str, Stamp]) -> CopiesOfRuns:
         runs = {copy: self._run_key(stamp) for copy, stamp in stamps.items()}
@@ -224,7 +209,7 @@ class DynamoDBLiveRuns:
         found = {copy: is_true(copy) for copy in copies}
         broken = {copy: row.name for copy, row in found.items() if isinstance(row, Broken)}
         for name in broken.values():
-            self._note_bad_row(name)
+            self.note_bad_row(name)
         true = frozenset(copy for copy, answer in found.items() if answer is True)
         return CopiesOfRuns(true, frozenset(broken))
 
@@ -245,10 +230,10 @@ class DynamoDBLiveRuns:
         return ticket_from_item(items[key], stamp.run or "", self._table.name)
 
     def _run_key(self, stamp: Stamp) -> Key:
-        return (Partition.RUNS.of(self._pipeline), stamp.run or "")
+        return (Partition.RUNS.of(self.pipeline), stamp.run or "")
 
     def _ticket_key(self, stamp: Stamp, copy: str) -> Key:
-        return ticket_key(self._pipeline, stamp.run or "", stamp.origin, copy)
+        return ticket_key(self.pipeline, stamp.run or "", stamp.origin, copy)
 
     def _read(self, keys: list[Key]) -> Mapping[Key, Mapping[str, Any]]:
         with ours(RouterUnavailable):

@@ -5,9 +5,10 @@ originals or back, and what became of each.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import PipelineRows
 from deadletter.aws.errors import Conflict, ours
 from deadletter.aws.replay_tickets import facts_of, ticket_key
 from deadletter.aws.rows import decoded, whole
@@ -29,7 +30,8 @@ _KEPT = 2 * REPORT_DAYS * DAY
 """Seconds that a letter is on record as restored: longer than any copy is kept."""
 
 
-class DynamoDBPlacedLetters:
+@dataclass(eq=False, repr=False)
+class DynamoDBPlacedLetters(PipelineRows):
     """The letters that are made for a run, and those that it threw away and that are back.
 
     one write:  letters that are made ─ the gate of their run, while it is open
@@ -40,37 +42,28 @@ class DynamoDBPlacedLetters:
     A second restore finds the row, and changes nothing.
     """
 
-    def __init__(
-        self,
-        room: DynamoDBWaitingRoom,
-        client: DynamoDBClient,
-        table: str,
-        *,
-        pipeline: str,
-        run: str,
-        clock: Callable[[], float],
-    ) -> None:
-        self._room = room
-        self._table = DynamoDBTable(client, table)
-        self._pipeline = pipeline
-        self._run = run
-        self._gate: Key = (Partition.RUN.of(pipeline, run, "made"), "gate")
-        self._clock = clock
+    run: str
+    clock: Callable[[], float]
+    room: DynamoDBWaitingRoom
+
+    @property
+    def _gate(self) -> Key:
+        return (Partition.RUN.of(self.pipeline, self.run, "made"), "gate")
 
     def place(self, received: ReceivedLetter) -> tuple[str, str]:
-        return self._room.key(received)
+        return self.room.key(received)
 
     def held(self, places: Sequence[tuple[str, str]]) -> Collection[tuple[str, str]]:
-        return self._room.held(run_lane(self._run), places)
+        return self.room.held(run_lane(self.run), places)
 
     def put(self, orders: Sequence[Order]) -> None:
-        now = int(self._clock())
+        now = int(self.clock())
         noted = {"at": now, "ttl": int(now + ROWS_KEPT)}
-        if not self._room.admit_with(orders, [Change(self._gate, noted, absent("closed"))]):
+        if not self.room.admit_with(orders, [Change(self._gate, noted, absent("closed"))]):
             raise RoomUnavailable("the run takes no more messages, or another write was under way")
 
     def close(self) -> None:
-        now = int(self._clock())
+        now = int(self.clock())
         with ours(RoomUnavailable):
             self._table.change(self._gate, {"closed": now, "ttl": int(now + ROWS_KEPT)})
 
@@ -80,16 +73,16 @@ class DynamoDBPlacedLetters:
         return {copy for copy in copies if self._restored(copy) in rows}
 
     def put_back(self, copy: str, order: Order, ticket: Ticket) -> None:
-        now = self._clock()
+        now = self.clock()
         noted = {"by": ticket.run, "at": int(now), "ttl": int(now + _KEPT)}
-        key = ticket_key(self._pipeline, ticket.run, ticket.origin, ticket.copy)
+        key = ticket_key(self.pipeline, ticket.run, ticket.origin, ticket.copy)
         facts = {**facts_of(ticket), "ttl": int(now + ROWS_KEPT)}
         changed = [Change(self._restored(copy), noted, _IS_NEW), Change(key, facts, _IS_NEW)]
-        if not self._room.admit_with([order], changed) and not self.back([copy]):
+        if not self.room.admit_with([order], changed) and not self.back([copy]):
             raise RoomUnavailable("a discarded message could not be put back: it is tried again")
 
     def _restored(self, copy: str) -> Key:
-        return (Partition.RUN.of(self._pipeline, self._run, "restored"), copy)
+        return (Partition.RUN.of(self.pipeline, self.run, "restored"), copy)
 
 
 _MOST_CONFLICTS = 5
@@ -102,21 +95,16 @@ _OF_LETTERS = ("outcomes", "returns", "late")
 _OUTCOMES = frozenset(ReplayOutcome)
 
 
-class DynamoDBStatuses:
+@dataclass(eq=False, repr=False)
+class DynamoDBStatuses(PipelineRows):
     """The rows of one run. The sort key is `<shard>#<part in six digits>`."""
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        *,
-        pipeline: str,
-        run: str,
-        clock: Callable[[], float],
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._partition = Partition.RUN.of(pipeline, run, "status")
-        self._clock = clock
+    run: str
+    clock: Callable[[], float]
+
+    @property
+    def _partition(self) -> str:
+        return Partition.RUN.of(self.pipeline, self.run, "status")
 
     def read(self, shard: int) -> Mapping[int, PartStatus]:
         with ours(StatusUnavailable):
@@ -148,7 +136,7 @@ class DynamoDBStatuses:
                         SORT: key[1],
                         **{name: getattr(after, name) for name in _OF_LETTERS},
                         "v": version + 1,
-                        "ttl": int(self._clock() + ROWS_KEPT),
+                        "ttl": int(self.clock() + ROWS_KEPT),
                     },
                     equals("v", version) if version else absent("v"),
                 )

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, number_in, plain
+from deadletter.aws.dynamodb import PipelineRows, number_in, plain
 from deadletter.aws.errors import (
     AWS_ERRORS,
     Conflict,
@@ -144,30 +144,24 @@ MOST_PAGES = 4
 millions must end, and costs what it reads."""
 
 
-class DynamoDBLanes:
+@dataclass(eq=False, repr=False)
+class DynamoDBLanes(PipelineRows):
     """The lanes of one pipeline's waiting room, and how many letters wait in each.
 
     In the index a shard of a lane is `<pipeline>|<lane>|<shard>`. `foreign` are the rows in there
     that are no waiting letters of the pipeline: `note_foreign` is told each of them once.
     """
 
-    def __init__(
-        self,
-        dynamodb: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        *,
-        note_bad_row: NoteRow = ignore,
-        note_foreign: Callable[[Key], None] = lambda key: None,
-    ) -> None:
-        self._table = DynamoDBTable(dynamodb, table)
-        self._pipeline = pipeline
-        self._note_bad_row = note_bad_row
-        self.foreign = ForeignRows(note_foreign)
+    note_bad_row: NoteRow = ignore
+    note_foreign: Callable[[Key], None] = lambda key: None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.foreign = ForeignRows(self.note_foreign)
 
     def lanes(self) -> Sequence[Lane]:
         with ours(RoomUnavailable):
-            items = self._table.query(Partition.LANES.of(self._pipeline), lagging=True)
+            items = self._table.query(Partition.LANES.of(self.pipeline), lagging=True)
         for item in filter(_is_bad_lane, items):
             self._note_bad(item)
         return [
@@ -195,13 +189,13 @@ class DynamoDBLanes:
     def _own_key(self) -> Condition:
         """The condition that the key of a row begins as those of waiting letters do."""
         kinds = (Partition.LETTER, Partition.GROUP)
-        letter, group = (begins(PARTITION, kind.of(self._pipeline, "")) for kind in kinds)
+        letter, group = (begins(PARTITION, kind.of(self.pipeline, "")) for kind in kinds)
         return letter | group
 
     def _is_own(self, row: Mapping[str, Any]) -> bool:
         """Whether the key of a row is that of a waiting letter of the pipeline; notes another."""
         key = key_of_row(row)
-        is_own = waiting_copy(self._pipeline, key) is not None
+        is_own = waiting_copy(self.pipeline, key) is not None
         if not is_own:
             self.foreign.add(key)
         return is_own
@@ -225,7 +219,7 @@ class DynamoDBLanes:
         return [*islice(filter(self._is_own, map(plain, behind)), most)]
 
     def _note_bad(self, item: Mapping[str, Any]) -> None:
-        self._note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
+        self.note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
 
     def look(self, lane: str, most: int, *, bodies: bool = False) -> Sequence[WaitingLetter]:
         """At most so many letters of a lane, those that are due first.
@@ -243,7 +237,7 @@ class DynamoDBLanes:
         """The letter that waits under the id of its copy, without the letter itself; None for
         one of a FIFO group.
         """
-        key = (Partition.LETTER.of(self._pipeline, copy), NO_GROUP)
+        key = (Partition.LETTER.of(self.pipeline, copy), NO_GROUP)
         with ours(RoomUnavailable):
             item = self._table.get_many([key], only=WAITING_FIGURES).get(key)
         return None if item is None else self._seen(item)
@@ -274,16 +268,17 @@ class DynamoDBLanes:
         )
 
     def _lane(self, lane: str, shard: int | None = None) -> str:
-        return lane_partition(self._pipeline, lane, shard)
+        return lane_partition(self.pipeline, lane, shard)
 
     def _in_lane(self, lane: str) -> Condition:
         """The condition that a letter is in some shard of a lane."""
         return begins("lane", f"{self._lane(lane)}|")
 
     def _lane_name(self, partition: str) -> str:
-        return partition.removeprefix(lane_partition(self._pipeline, "")).rpartition("|")[0]
+        return partition.removeprefix(lane_partition(self.pipeline, "")).rpartition("|")[0]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DynamoDBWaitingRoom(DynamoDBLanes):
     """The waiting room of one pipeline.
 
@@ -292,28 +287,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     told what AWS refused where a method goes on without an error.
     """
 
-    def __init__(
-        self,
-        *,
-        dynamodb: DynamoDBClient,
-        table: str,
-        s3: S3Client,
-        bucket: str,
-        pipeline: str,
-        fifo: bool,
-        clock: Callable[[], float],
-        note_refusal: Callable[[str], None] = ignore,
-        note_bad_row: NoteRow = ignore,
-        note_foreign: Callable[[Key], None] = lambda key: None,
-    ) -> None:
-        super().__init__(
-            dynamodb, table, pipeline, note_bad_row=note_bad_row, note_foreign=note_foreign
-        )
-        self._s3 = s3
-        self._bucket = bucket
-        self._fifo = fifo
-        self._clock = clock
-        self._note_refusal = note_refusal
+    s3: S3Client
+    bucket: str
+    fifo: bool
+    clock: Callable[[], float]
+    note_refusal: Callable[[str], None] = ignore
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._registered: dict[str, float] = {}
         self._bodies_refused = 0
         self._with_body: set[str] = set()
@@ -336,7 +317,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def retire(self, lane: Lane) -> None:
         with suppress(Conflict):
             self._table.delete(
-                (Partition.LANES.of(self._pipeline), lane.name),
+                (Partition.LANES.of(self.pipeline), lane.name),
                 equals("touched", int(lane.touched)),
             )
 
@@ -345,7 +326,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         first_due = look.first_due if math.isfinite(look.first_due) else None
         with suppress(Conflict):
             self._table.change(
-                (Partition.LANES.of(self._pipeline), lane.name),
+                (Partition.LANES.of(self.pipeline), lane.name),
                 {"look": json.dumps([look.at, first_due])},
                 when=equals("touched", int(lane.touched)),
             )
@@ -357,14 +338,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         is_known = _EXISTS & equals("review", _review_text(before))
         with suppress(Conflict):
             self._table.change(
-                (Partition.LANES.of(self._pipeline), lane),
+                (Partition.LANES.of(self.pipeline), lane),
                 {"review": _review_text(after)},
                 when=_EXISTS if is_first else is_known,
             )
 
     def paid(self, lane: str) -> LanePaid | None:
         with ours(RoomUnavailable):
-            key = (Partition.LANES.of(self._pipeline), lane)
+            key = (Partition.LANES.of(self.pipeline), lane)
             item = self._table.get_many([key]).get(key, {})
         paid = _paid_of(item)
         if "paid" in item and paid is None:
@@ -380,7 +361,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         is_known = absent("paid") if known is None else equals("paid", known)
         try:
             self._table.change(
-                (Partition.LANES.of(self._pipeline), lane),
+                (Partition.LANES.of(self.pipeline), lane),
                 {"paid": _paid_text(after)},
                 when=_EXISTS & is_known,
             )
@@ -391,7 +372,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def reschedule(self, received: ReceivedLetter, lane: str, due: float) -> None:
         key = _read_place(received.handle)[0]
         with ours(RoomUnavailable):
-            keys = self._keys_of_group(key[0], lane) if self._fifo else [key]
+            keys = self._keys_of_group(key[0], lane) if self.fifo else [key]
             # A review looks at the first letter of a group, and comes back while that one is not
             # due as it should be: changed last, it vouches for those behind it.
             for each in reversed(keys):
@@ -411,7 +392,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
         One that is due already never waits again: a person may just have called it back.
         """
-        now = self._clock()
+        now = self.clock()
         self._register(lane)
         in_lane = self._in_lane(lane)
         waits = in_lane & above("due", int(now)) if due > now else in_lane
@@ -427,7 +408,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         large = {order.copy: data for order in orders if (data := _too_large(order)) is not None}
 
         def store(copy: str) -> bool:
-            return self._clock() < until and self._store_body(copy, large[copy])
+            return self.clock() < until and self._store_body(copy, large[copy])
 
         stored = in_parallel([partial(store, copy) for copy in large]) if large else []
         missing = {copy for copy, is_stored in zip(large, stored, strict=True) if not is_stored}
@@ -451,7 +432,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 else:
                     stored = self._put(going)
             except Failed as error:
-                self._note_refusal(str(error))
+                self.note_refusal(str(error))
             for order in stored:
                 confirmations[order.copy] = Confirmation(order.copy, _PLACE)
             stopped |= {self._group_of(order) for order in going if order not in stored} - {None}
@@ -481,7 +462,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         DynamoDB may store any part of a batch: letters of a FIFO group go in one by one, and so
         does a letter that returns to its run.
         """
-        if self._fifo:
+        if self.fifo:
             yield from parts(orders, 1)
             return
         yield from parts([order for order in orders if not _is_return(order)], 25)
@@ -499,7 +480,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         from deadletter.aws.replay_tickets import ReturningLetters
 
         with ours(RoomUnavailable):
-            return ReturningLetters(self._table, self._pipeline, list(filter(_is_return, orders)))
+            return ReturningLetters(self._table, self.pipeline, list(filter(_is_return, orders)))
 
     def _take_back(self, order: Order, returning: ReturningLetters) -> bool:
         """Put a letter into its run's lane and note it on its ticket, both or none.
@@ -509,7 +490,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         if returning.is_back(order):
             return True
         if not returning.is_awaited(order):
-            self._note_refusal(_CLOSED)
+            self.note_refusal(_CLOSED)
             return False
         item = self._item(returning.in_its_shard(order))
         if item is None:
@@ -528,10 +509,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _shard(self, order: Order) -> int:
         shard = order.hold.shard
-        return shard_of(order.received.letter, self._fifo) if shard is None else shard
+        return shard_of(order.received.letter, self.fifo) if shard is None else shard
 
     def _group_of(self, order: Order) -> str | None:
-        return order.received.letter.group if self._fifo else None
+        return order.received.letter.group if self.fifo else None
 
     def find(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Confirmation]:
         keys = {received.letter.message_id: self.key(received) for received in letters}
@@ -548,7 +529,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
         Its key alone proves nothing: an update that says only when a row is due makes a row.
         """
-        return is_own_letter(self._pipeline, item) and ("message" in item or "object" in item)
+        return is_own_letter(self.pipeline, item) and ("message" in item or "object" in item)
 
     def due(
         self,
@@ -581,7 +562,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 lane=lane,
                 shard=shard,
                 due=min(max(0.0, float(item["due"])), FOREVER),
-                group=item[PARTITION] if self._fifo else None,
+                group=item[PARTITION] if self.fifo else None,
             )
             for item in items
         ]
@@ -598,8 +579,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         in_parallel: InParallel | None = None,
     ) -> Iterator[RoomContents]:
         with ours(RoomUnavailable):
-            alone = [each for each in entries if not self._fifo or _is_read_alone(each.lane)]
-            grouped = [each for each in entries if self._fifo and not _is_read_alone(each.lane)]
+            alone = [each for each in entries if not self.fifo or _is_read_alone(each.lane)]
+            grouped = [each for each in entries if self.fifo and not _is_read_alone(each.lane)]
             items = [*self._group_items(grouped, in_parallel), *self._single_items(alone)]
             broken: set[str] = set()
             for part in _parts_in_memory(items):
@@ -618,12 +599,12 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         known = len(broken)
         for item in items:
             partition = item[PARTITION]
-            if self._fifo and partition in broken and not self._is_given_up(item):
+            if self.fifo and partition in broken and not self._is_given_up(item):
                 continue
             read = partial(self._received_letter, locked_until=locked_until, bodies=bodies)
             received = decoded(read, item, self._table.name)
             if isinstance(received, Broken):
-                self._note_bad_row(received.name)
+                self.note_bad_row(received.name)
                 broken.add(partition)
             else:
                 letters.append(received)
@@ -672,14 +653,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
         def read(item: Mapping[str, Any]) -> HeldItem:
             name = _body_in_s3(item)
-            if not is_own_letter(self._pipeline, item):
+            if not is_own_letter(self.pipeline, item):
                 raise ValueError("a row that is no message of the pipeline")
             letter = bodies[name] if name is not None else _text_of(item)
             return HeldItem(key, shard, str(item["home"]), str(item["stamp"]), letter)
 
         held = decoded(read, item, self._table.name)
         if isinstance(held, Broken):
-            self._note_bad_row(held.name)
+            self.note_bad_row(held.name)
             return HeldItem(key, shard)
         return held
 
@@ -722,7 +703,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         """The wait of a letter, which its group shares; if it can't be read, it is asked again."""
         if "lane" not in item or "due" not in item:
             self._note_bad(item)
-            return Wait(DUE_LANE, self._clock() + HOUR)
+            return Wait(DUE_LANE, self.clock() + HOUR)
         return Wait(self._lane_name(item["lane"]), float(item["due"]))
 
     def _last_waiting(self, partition: str) -> Mapping[str, Any] | None:
@@ -743,7 +724,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             try:
                 self._table.write_many(deletes=[key for key, _ in places])
             except Failed as error:
-                self._note_refusal(str(error))
+                self.note_refusal(str(error))
                 remaining.extend(part)
                 continue
             for name in (name for _, names in places for name in names):
@@ -757,7 +738,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
         So is one that an item names and that is not its letter's: it is not even asked for.
         """
-        own = (item for item in items if is_own_letter(self._pipeline, item))
+        own = (item for item in items if is_own_letter(self.pipeline, item))
         names = [name for item in own if (name := _body_in_s3(item)) is not None]
         reads = [partial(self._read_body, name) for name in names]
         bodies = in_parallel(reads) if in_parallel and reads else [read() for read in reads]
@@ -766,18 +747,18 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def _read_body(self, object_key: str) -> bytes | None:
         """The body in S3; None if it is missing."""
         try:
-            answer = self._s3.get_object(Bucket=self._bucket, Key=object_key)
+            answer = self.s3.get_object(Bucket=self.bucket, Key=object_key)
         except AWS_ERRORS as error:
             if code(error) in _GONE:
                 return None
-            raise RoomUnavailable(refusal(error, "s3", self._bucket)) from error
+            raise RoomUnavailable(refusal(error, "s3", self.bucket)) from error
         return bytes(member(answer, "Body").read())
 
     def _delete_body(self, object_key: str) -> None:
         if self._bodies_refused >= MOST_BODIES_REFUSED:
             return
         try:
-            self._s3.delete_object(Bucket=self._bucket, Key=object_key)
+            self.s3.delete_object(Bucket=self.bucket, Key=object_key)
         except AWS_ERRORS:
             self._bodies_refused += 1
             # No item names the object any more: the redriver deletes it, weeks later.
@@ -785,10 +766,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _register(self, lane: str) -> None:
         """Have runs look into a lane, once a minute: what they found before is not all of it."""
-        now = self._clock()
+        now = self.clock()
         if now - self._registered.get(lane, -math.inf) < MINUTE:
             return
-        self._table.change((Partition.LANES.of(self._pipeline), lane), {"touched": int(now)})
+        self._table.change((Partition.LANES.of(self.pipeline), lane), {"touched": int(now)})
         self._registered[lane] = now
 
     def _item(self, order: Order) -> dict[str, Any] | None:
@@ -809,19 +790,19 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             if not self._store_body(copy, data):
                 return None
         self._with_body.discard(copy)
-        return {**item, "object": body_object(self._pipeline, copy)}
+        return {**item, "object": body_object(self.pipeline, copy)}
 
     def _store_body(self, copy: str, data: bytes) -> bool:
         """Put a letter into S3. Returns False if S3 does not take it, or did not take others."""
         # S3 that hangs would use up the time of the run: the next run asks it again.
         if self._bodies_refused >= MOST_BODIES_REFUSED:
             return False
-        key = body_object(self._pipeline, copy)
+        key = body_object(self.pipeline, copy)
         try:
-            self._s3.put_object(Bucket=self._bucket, Key=key, Body=data)
+            self.s3.put_object(Bucket=self.bucket, Key=key, Body=data)
         except AWS_ERRORS as error:
             self._bodies_refused += 1
-            self._note_refusal(refusal(error, "s3", self._bucket))
+            self.note_refusal(refusal(error, "s3", self.bucket))
             return False
         return True
 
@@ -848,7 +829,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         An edit that cannot be read is an error: the letter as it was must not be sent in its
         place. Neither must one of which only a part is known: it may have been sent before.
         """
-        if not is_own_letter(self._pipeline, item):
+        if not is_own_letter(self.pipeline, item):
             self.foreign.add(key_of_row(item))
             raise NotALetter("the item names another message")
         if not isinstance(item["home"], str):
@@ -919,16 +900,16 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             # A letter that a run has left may belong to another queue than its item's key names.
             return _read_place(received.handle)[0]
         letter = received.letter
-        if self._fifo and letter.group is not None:
+        if self.fifo and letter.group is not None:
             # Sequence numbers are comparable within one queue only: `home` is in the partition.
             sequence = letter.system.get("SequenceNumber", "").zfill(32)
             partition = self._group_partition(letter.group, received.home)
             return (partition, f"{sequence}#{letter.message_id}")
-        return (Partition.LETTER.of(self._pipeline, letter.message_id), NO_GROUP)
+        return (Partition.LETTER.of(self.pipeline, letter.message_id), NO_GROUP)
 
     def _group_partition(self, group: str, home: str) -> str:
         digest = hashlib.sha256(group.encode()).hexdigest()[:32]
-        return Partition.GROUP.of(self._pipeline, home, digest)
+        return Partition.GROUP.of(self.pipeline, home, digest)
 
 
 def _body_in_s3(item: Mapping[str, Any]) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
+from deadletter.aws.dynamodb import PipelineRows
 from deadletter.aws.errors import NoteRow, ignore, ours, row_name
 from deadletter.aws.lease import is_bad_lease, memories_by_source
 from deadletter.aws.table import SORT, stored_number
@@ -14,19 +15,15 @@ from deadletter.redrive.source_memory import SourceMemory
 from deadletter.watch.row import WatchRow, row_from_json, row_to_json
 
 
-class DynamoDBWatchStore:
+@dataclass(eq=False, repr=False)
+class DynamoDBWatchStore(PipelineRows):
     """The row of one pipeline's watch, in `state` as JSON; `ran_at` is beside it, for people."""
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        pipeline: str,
-        note_bad_row: NoteRow = ignore,
-    ) -> None:
-        self._table = DynamoDBTable(client, table)
-        self._partition = Partition.LEASE.of(pipeline)
-        self._note_bad_row = note_bad_row
+    note_bad_row: NoteRow = ignore
+
+    @property
+    def _partition(self) -> str:
+        return Partition.LEASE.of(self.pipeline)
 
     def read(self) -> tuple[WatchRow | None, Mapping[str, SourceMemory]]:
         with ours(LeaseUnavailable):
@@ -39,7 +36,7 @@ class DynamoDBWatchStore:
         if watch is not None and row is None:
             bad.add(WATCH_ROW)
         for source in sorted(bad):
-            self._note_bad_row(row_name(self._table.name, self._partition, source))
+            self.note_bad_row(row_name(self._table.name, self._partition, source))
         return row, memories_by_source(by_source.values())
 
     def write(self, row: WatchRow) -> None:

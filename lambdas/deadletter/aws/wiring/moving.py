@@ -221,13 +221,10 @@ def _edit(stores: Stores, asked: Any) -> dict[str, Any]:
     from deadletter.replay.edit_request import names_in
     from deadletter.replay.edits import EditRefused
 
-    client, table, pipeline = stores.messages_table
     edits = DynamoDBReplayEdits(
-        client,
-        table,
-        stores.clients.s3,
+        *stores.messages_table,
+        s3=stores.clients.s3,
         bucket=stores.resources.messages_bucket,
-        pipeline=pipeline,
         runs=stores.runs,
         room=stores.room,
         objects=stores.objects,

@@ -104,11 +104,8 @@ class Stores:
         """The circuits, to read and change."""
         from deadletter.aws.breaker import DynamoDBBreaker
 
-        client, table, pipeline = self._circuits_table
         return DynamoDBBreaker(
-            client=client,
-            table=table,
-            pipeline=pipeline,
+            *self._circuits_table,
             policy=self.pipeline.circuit,
             clock=self.world.clock,
             random=self.world.random,
@@ -119,11 +116,8 @@ class Stores:
         """Counts results; without `outages` the watch starts the outage that they make."""
         from deadletter.aws.outcomes import DynamoDBOutcomes
 
-        client, table, pipeline = self._circuits_table
         return DynamoDBOutcomes(
-            client=client,
-            table=table,
-            pipeline=pipeline,
+            *self._circuits_table,
             policy=self.pipeline.circuit,
             breaker=self.breaker,
             outages=outages,
@@ -194,18 +188,15 @@ class Stores:
         """The waiting room; each foreign row that it meets is counted once."""
         from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 
-        client, table, pipeline = self.messages_table
         return DynamoDBWaitingRoom(
-            dynamodb=client,
-            table=table,
+            *self.messages_table,
+            self.note_bad_row,
+            self.count_foreign,
             s3=self.clients.s3,
             bucket=self.resources.messages_bucket,
-            pipeline=pipeline,
             fifo=self.pipeline.fifo,
             clock=self.world.clock,
             note_refusal=self.note_refusal,
-            note_bad_row=self.note_bad_row,
-            note_foreign=self.count_foreign,
         )
 
     def count_foreign(self, _key: object) -> None:
@@ -229,23 +220,21 @@ class Stores:
     def statuses(self, run: str) -> DynamoDBStatuses:
         from deadletter.aws.run_letters import DynamoDBStatuses
 
-        return DynamoDBStatuses(**self._of_run(run))
+        return DynamoDBStatuses(*self._of_run(run))
 
     def tickets(self, run: str) -> DynamoDBTickets:
         from deadletter.aws.replay_tickets import DynamoDBTickets
 
-        return DynamoDBTickets(**self._of_run(run), in_parallel=self.in_parallel)
+        return DynamoDBTickets(*self._of_run(run), self.in_parallel)
 
     def placed_letters(self, run: str) -> DynamoDBPlacedLetters:
         from deadletter.aws.run_letters import DynamoDBPlacedLetters
 
-        return DynamoDBPlacedLetters(self.room, **self._of_run(run))
+        return DynamoDBPlacedLetters(*self._of_run(run), self.room)
 
-    def _of_run(self, run: str) -> dict[str, Any]:
+    def _of_run(self, run: str) -> tuple[Any, str, str, str, Callable[[], float]]:
         """What every adapter is given that keeps the letters of one run."""
-        client, table, pipeline = self.messages_table
-        place = {"client": client, "table": table, "pipeline": pipeline}
-        return {**place, "run": run, "clock": self.world.clock}
+        return *self.messages_table, run, self.world.clock
 
     def objects(self, run: str, folder: Callable[..., str] = run_object) -> S3RunObjects:
         """The objects of one run: pages, manifest and report."""
