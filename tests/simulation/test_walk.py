@@ -7,7 +7,6 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from deadletter.aws import dynamodb
 from deadletter.aws.table import parts
 from tests.simulation.stage import Stage
 from tests.tools.test_face import check_ceiling
@@ -56,7 +55,6 @@ def test_a_re_drive_is_a_walk_that_grows_no_more() -> None:
     # Modules are loaded, and nothing else is known of an earlier re-drive, whatever ran before.
     dead_letter().run()
     stage = dead_letter()
-    dynamodb._texts.cache_clear()
     functions, files, depth = walked(lambda: stage.run())
     assert stage.bodies(stage.main), "the letter went back"
     check_ceiling(Budget("a re-drive, functions", lambda: functions, 699, 350))

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from decimal import Clamped, Context, Decimal, Inexact, Overflow, Rounded, Underflow
-from functools import lru_cache, partial
-from itertools import count, islice
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from botocore.exceptions import ClientError
@@ -197,9 +196,6 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-_MOST_SHAPES = 256
-"""Texts that are kept. Most requests differ in their values alone, or in a time in a name."""
-
 _INFIX = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
@@ -236,73 +232,18 @@ _OURS = frozenset({"Sets", "Adds", "Removes", "Only", *_CONDITIONS})
 
 def _written(request: Mapping[str, Any]) -> dict[str, Any]:
     """The members that DynamoDB reads in place of ours."""
-    values: list[Any] = []
-    sets, adds = request.get("Sets", {}), request.get("Adds", {})
-    assigned = []
-    for name, value in sets.items():
-        is_or_else = isinstance(value, OrElse)
-        values.append(value.value if is_or_else else value)
-        assigned.append((name, value.name if is_or_else else ""))
-    values += adds.values()
-    texts, names = _texts(
-        (tuple(assigned), tuple(adds), tuple(request.get("Removes", ()))),
-        tuple([_shape(request.get(name), values) for name in _CONDITIONS]),
-        tuple(request.get("Only", ())),
-    )
-    arguments: dict[str, Any] = dict(texts)
-    # DynamoDB refuses each of them when it is empty.
-    if names:
-        arguments["ExpressionAttributeNames"] = dict(names)
-    if values:
-        places = map(":v{}".format, range(len(values)))
-        arguments["ExpressionAttributeValues"] = dict(zip(places, map(_value, values), strict=True))
+    writer = _Writer()
+    arguments: dict[str, Any] = {"UpdateExpression": writer.update(request)}
+    for name, argument in _CONDITIONS.items():
+        if name in request:
+            arguments[argument] = writer.condition(request[name])
+    arguments["ProjectionExpression"] = ", ".join(map(writer.place, request.get("Only", ())))
+    arguments["ExpressionAttributeNames"] = writer.names
+    arguments["ExpressionAttributeValues"] = writer.values
     if "When" in request:
         arguments["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-    return arguments
-
-
-def _shape(condition: Condition | None, values: list[Any]) -> Any:
-    """A condition without its values, which are added to `values` in its order."""
-    match condition:
-        case Compared(sign, path, of):
-            values += of
-            return sign, path, len(of)
-        case Joined(word, parts):
-            return word, *map(partial(_shape, values=values), parts)
-        case Opposite(inner):
-            return "NOT", _shape(inner, values)
-    return None
-
-
-@lru_cache(_MOST_SHAPES)
-def _texts(
-    changed: tuple[Any, Any, Any], conditions: tuple[Any, ...], only: tuple[str, ...]
-) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """The expressions of a shape by their arguments, and the names that stand in them."""
-    writer = _Writer()
-    sets, adds, removes = changed
-    clauses: dict[str, list[str]] = {"SET": [], "ADD": [], "REMOVE": []}
-    for name, or_else in sets:
-        place, value = writer.place(name), next(writer.values)
-        value = f"if_not_exists({writer.place(or_else)}, {value})" if or_else else value
-        clauses["SET"].append(f"{place} = {value}")
-    for name in adds:
-        clauses["ADD"].append(f"{writer.place(name)} {next(writer.values)}")
-    clauses["REMOVE"] += map(writer.place, removes)
-    texts: dict[str, str] = {}
-    for word, clause in clauses.items():
-        if clause:
-            before = f"{texts[_UPDATE]} " if _UPDATE in texts else ""
-            texts[_UPDATE] = f"{before}{word} {', '.join(clause)}"
-    for argument, shape in zip(_CONDITIONS.values(), conditions, strict=True):
-        if shape:
-            texts[argument] = writer.condition(shape)
-    if only:
-        texts["ProjectionExpression"] = ", ".join(map(writer.place, only))
-    return texts, writer.names
-
-
-_UPDATE = "UpdateExpression"
+    # DynamoDB refuses each of them when it is empty.
+    return _only(**arguments)
 
 
 class _Writer:
@@ -314,7 +255,7 @@ class _Writer:
     def __init__(self) -> None:
         self._places: dict[str, str] = {}
         self.names: dict[str, str] = {}
-        self.values = map(":v{}".format, count())
+        self.values: dict[str, Any] = {}
 
     def place(self, path: Path) -> str:
         if isinstance(path, tuple):
@@ -323,20 +264,45 @@ class _Writer:
         self.names[place] = path
         return place
 
-    def condition(self, shape: Any) -> str:
-        word, *parts = shape
-        if word in ("AND", "OR"):
-            return f"({f' {word} '.join(map(self.condition, parts))})"
-        if word == "NOT":
-            return f"NOT {self.condition(parts[0])}"
-        place, values = self.place(parts[0]), [*islice(self.values, parts[1])]
-        if word in _INFIX:
-            return f"{place} {word} {values[0]}"
-        if word == "BETWEEN":
+    def value(self, value: Any) -> str:
+        place = f":v{len(self.values)}"
+        self.values[place] = _value(value)
+        return place
+
+    def update(self, request: Mapping[str, Any]) -> str:
+        sets, adds = request.get("Sets", {}), request.get("Adds", {})
+        clauses = {
+            "SET": [
+                f"{self.place(name)} = {self._assigned(value)}" for name, value in sets.items()
+            ],
+            "ADD": [f"{self.place(name)} {self.value(value)}" for name, value in adds.items()],
+            "REMOVE": [*map(self.place, request.get("Removes", ()))],
+        }
+        return " ".join(f"{word} {', '.join(each)}" for word, each in clauses.items() if each)
+
+    def _assigned(self, value: Any) -> str:
+        if not isinstance(value, OrElse):
+            return self.value(value)
+        return f"if_not_exists({self.place(value.name)}, {self.value(value.value)})"
+
+    def condition(self, condition: Condition) -> str:
+        match condition:
+            case Joined(word, parts):
+                return f"({f' {word} '.join(map(self.condition, parts))})"
+            case Opposite(inner):
+                return f"NOT {self.condition(inner)}"
+            case Compared(sign, path, values):
+                return self._comparison(sign, self.place(path), [*map(self.value, values)])
+        raise TypeError(f"{type(condition).__name__} is no condition")
+
+    def _comparison(self, sign: str, place: str, values: Sequence[str]) -> str:
+        if sign in _INFIX:
+            return f"{place} {sign} {values[0]}"
+        if sign == "BETWEEN":
             return f"{place} BETWEEN {values[0]} AND {values[1]}"
-        if word == "IN":
+        if sign == "IN":
             return f"{place} IN ({', '.join(values)})"
-        return f"{word}({', '.join([place, *values])})"
+        return f"{sign}({', '.join([place, *values])})"
 
 
 _NOT_MET = "ConditionalCheckFailedException"
