@@ -7,19 +7,18 @@ and names the first seed that differs.
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from deadletter.aws.dynamodb import worded
+from deadletter.aws.dynamodb import stored
+from deadletter.aws.table import Compared, Condition, Joined, Opposite, OrElse, at_least, at_most
 from tests.simulation.scheduler import Fault, Scheduler
 from tests.simulation.witness import Broken
 
@@ -92,21 +91,11 @@ def _line(
         kind = str(error.response["Error"]["Code"])
     elif error is not None:
         kind = type(error).__name__
-    said = worded(options) if isinstance(options, Mapping) else options
-    return f"{process} {name} {meaning(said)} {fault} {kind}\n"
-
-
-# What options say, however they say it.
-
-_ASKED_FOR_ON_FAILURE = "ReturnValuesOnConditionCheckFailure"
-"""It changes what a refusal tells, and nothing else."""
+    return f"{process} {name} {meaning(options)} {fault} {kind}\n"
 
 
 def meaning(value: Any) -> str:
-    """A value as text: without an order where it has none, and without addresses.
-
-    Expressions of DynamoDB are what they mean, whatever their placeholders are called.
-    """
+    """A value as text: without an order where it has none, and without addresses."""
     match value:
         case Enum():
             return str(value)
@@ -124,134 +113,67 @@ def meaning(value: Any) -> str:
     return name
 
 
+_CONDITIONS = {
+    "When": "ConditionExpression",
+    "Where": "KeyConditionExpression",
+    "Keep": "FilterExpression",
+}
+_CHANGES = ("Sets", "Adds", "Removes")
+
+
 def _items(value: Mapping[Any, Any]) -> Iterator[str]:
+    if changes := sorted(_changes(*(value.get(name, ()) for name in _CHANGES))):
+        yield f"UpdateExpression: {', '.join(changes)}"
     for name, each in value.items():
         if name in ("SS", "NS", "BS"):
             yield f"{name}: {sorted(each)}"
-        elif not isinstance(name, str):
-            yield f"{meaning(name)}: {meaning(each)}"
-        elif name.endswith("Expression"):
-            names = value.get("ExpressionAttributeNames", {})
-            values = value.get("ExpressionAttributeValues", {})
-            yield f"{name}: {expression(each, names, values)}"
-        elif name != _ASKED_FOR_ON_FAILURE and not name.startswith("ExpressionAttribute"):
-            yield f"{name}: {meaning(each)}"
+        elif isinstance(each, Condition):
+            yield f"{_CONDITIONS[name]}: {condition(each)}"
+        elif name == "Only":
+            yield f"ProjectionExpression: {', '.join(sorted(each))}"
+        elif name not in _CHANGES:
+            yield f"{name if isinstance(name, str) else meaning(name)}: {meaning(each)}"
 
 
-_BEGINS = "{N: '"
-_SECTIONS = ("SET", "REMOVE", "ADD", "DELETE")
-_words = lru_cache(4_096)(re.compile(r"\s*([#:]?\w+|<>|<=|>=|[=<>(),.+-])").findall)
+def _changes(sets: Any, adds: Any, removes: Any) -> Iterator[str]:
+    for name in sets:
+        value = sets[name]
+        is_kept = isinstance(value, OrElse)
+        said = f"if_not_exists({value.name}, {_stored(value.value)})" if is_kept else _stored(value)
+        yield f"SET {name} {said}"
+    yield from (f"ADD {name} {_stored(adds[name])}" for name in adds)
+    yield from (f"REMOVE {name}" for name in removes)
 
 
-def expression(text: str, names: Mapping[str, str], values: Mapping[str, Any]) -> str:
-    """What an expression means. What is joined by AND, OR or commas has no order, and
-    `SET x = x + :v` is `ADD x :v`.
-    """
-    reader = _Reader(_words(text), names, values)
-    # A projection is a list of paths; a condition is one of one.
-    read = reader.updates if reader.words[0] in _SECTIONS else partial(reader.listed, reader.any_of)
-    found = ", ".join(sorted(read()))
-    reader.check(reader.at == len(reader.words))
-    return found
+def condition(wanted: Condition) -> str:
+    """What a condition means: what is joined by AND or OR has no order."""
+    match wanted:
+        case Opposite(inner):
+            return f"NOT {condition(inner)}"
+        case Compared(sign, path, values) if sign != "BETWEEN":
+            name = path if isinstance(path, str) else ".".join(path)
+            bounds = [*map(_stored, values)]
+            if sign == "IN":
+                return f"{name} IN {sorted(bounds)}"
+            if sign.isalpha() or "_" in sign:
+                return f"{sign}({', '.join([name, *bounds])})"
+            return f"{name} {sign} {bounds[0]}"
+    word = wanted.word if isinstance(wanted, Joined) else "AND"
+    parts = {*map(condition, _parts(wanted, word))}
+    return parts.pop() if len(parts) == 1 else f"({f' {word} '.join(sorted(parts))})"
 
 
-class _Reader:
-    """Reads words of an expression from left to right, and names and values in their places."""
+def _parts(wanted: Condition, word: str) -> Iterator[Condition]:
+    """What is joined by a word, however it is bracketed; a range has two parts."""
+    match wanted:
+        case Joined(joins, parts) if joins == word:
+            for part in parts:
+                yield from _parts(part, word)
+        case Compared("BETWEEN", path, (least, most)) if word == "AND":
+            yield from (at_least(path, least), at_most(path, most))
+        case _:
+            yield wanted
 
-    def __init__(
-        self, words: Sequence[str], names: Mapping[str, str], values: Mapping[str, Any]
-    ) -> None:
-        self.words = words
-        self._names = names
-        self._values = values
-        self._joined_of: dict[tuple[str, str], set[str]] = {}
-        self.at = 0
 
-    def check(self, is_read: bool) -> None:
-        if not is_read:
-            # No Exception: what is being tested must not take it for a failure of its own.
-            raise Broken(f"an expression that this module does not know: {self.words}")
-
-    def _take(self, *expected: str) -> str:
-        if self.at < len(self.words) and (word := self.words[self.at]) in expected:
-            self.at += 1
-            return word
-        return ""
-
-    def _must(self, word: str) -> None:
-        self.check(bool(self._take(word)))
-
-    def listed(self, read: Callable[[], str]) -> list[str]:
-        found = [read()]
-        while self._take(","):
-            found.append(read())
-        return found
-
-    def any_of(self) -> str:
-        return self._joined("OR", partial(self._joined, "AND", self._one))
-
-    def _joined(self, word: str, read: Callable[[], str]) -> str:
-        found = set(self._parts(word, read()))
-        while self._take(word):
-            found |= self._parts(word, read())
-        return found.pop() if len(found) == 1 else self._whole(word, found)
-
-    def _whole(self, word: str, parts: set[str]) -> str:
-        text = f"({f' {word} '.join(sorted(parts))})"
-        self._joined_of[word, text] = parts
-        return text
-
-    def _parts(self, word: str, text: str) -> set[str]:
-        """The halves of what is joined by the same word, however it is bracketed."""
-        return self._joined_of.get((word, text), {text})
-
-    def _one(self) -> str:
-        if self._take("NOT"):
-            return f"NOT {self._one()}"
-        if self._take("("):
-            inner = self.any_of()
-            self._must(")")
-            return inner
-        left = self._operand()
-        if self._take("BETWEEN"):
-            least = self._operand()
-            self._must("AND")
-            return self._whole("AND", {f"{left} <= {self._operand()}", f"{left} >= {least}"})
-        sign = self._take("=", "<>", "<", "<=", ">", ">=", "IN")
-        if sign == "IN":
-            self._must("(")
-            choices = self.listed(self._operand)
-            self._must(")")
-            return f"{left} IN {sorted(choices)}"
-        return f"{left} {sign} {self._operand()}" if sign else left
-
-    def _operand(self) -> str:
-        word = self.words[self.at]
-        self.at += 1
-        if word.startswith(":"):
-            return meaning(self._values[word])
-        if self._take("("):
-            arguments = self.listed(self._operand)
-            self._must(")")
-            return f"{word}({', '.join(arguments)})"
-        path = self._names[word] if word.startswith("#") else word
-        return f"{path}.{self._operand()}" if self._take(".") else path
-
-    def updates(self) -> Iterator[str]:
-        while section := self._take(*_SECTIONS):
-            yield from self.listed(partial(self._update, section))
-
-    def _update(self, section: str) -> str:
-        path = self._operand()
-        if section == "REMOVE":
-            return f"REMOVE {path}"
-        if section != "SET":
-            return f"{section} {path} {self._operand()}"
-        self._must("=")
-        left = self._operand()
-        sign = self._take("+", "-")
-        if not sign:
-            return f"SET {path} {left}"
-        self.check(left == path)
-        value = self._operand()
-        return f"ADD {path} {value if sign == '+' else value.replace(_BEGINS, f'{_BEGINS}-')}"
+def _stored(value: Any) -> str:
+    return meaning(stored({"": value})[""])
