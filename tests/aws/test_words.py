@@ -48,15 +48,6 @@ def test_a_change_that_is_written_is_read_as_the_same() -> None:
     assert valued(worded(transaction)) == transaction
 
 
-def test_a_sum_is_an_addition() -> None:
-    numbers = {":a": {"N": "1"}, ":b": {"N": "2"}}
-    request = {
-        "UpdateExpression": "set a = a + :a, b = b - :b",
-        "ExpressionAttributeValues": numbers,
-    }
-    assert valued(request) == {"Sets": {}, "Adds": {"a": 1, "b": -2}, "Removes": []}
-
-
 @pytest.mark.parametrize(
     ("expression", "names", "values"),
     [

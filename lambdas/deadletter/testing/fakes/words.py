@@ -2,14 +2,13 @@
 
 Our tables are asked by values. A team's handler, or a library, asks as boto3's documentation shows
 it: with names, comparisons and the few functions that a conditional write needs. What goes beyond
-that is refused: elements of lists, sizes, `contains` and DELETE.
+that is refused: elements of lists, sizes, sums (ADD adds), `contains` and DELETE.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from deadletter.aws.dynamodb import plain
@@ -197,25 +196,21 @@ class _WordReader:
         while section := self._take("SET", "ADD", "REMOVE"):
             match section:
                 case "SET":
-                    self.listed(partial(self._assignment, sets, adds))
+                    sets.update(self.listed(self._assignment))
                 case "ADD":
                     adds.update(self.listed(lambda: (self.name(), self._value())))
                 case "REMOVE":
                     removes += self.listed(self.name)
         return {"Sets": sets, "Adds": adds, "Removes": removes}
 
-    def _assignment(self, sets: dict[str, Any], adds: dict[str, Any]) -> None:
+    def _assignment(self) -> tuple[str, Any]:
         name = self.name()
         self._must("=")
-        if self._take("IF_NOT_EXISTS"):
-            self._must("(")
-            other = self.name()
-            self._must(",")
-            sets[name] = OrElse(other, self._value())
-            self._must(")")
-        elif self._words and self._words[0].startswith(":"):
-            sets[name] = self._value()
-        elif self.name() == name and (sign := self._take("+", "-")):
-            adds[name] = self._value() if sign == "+" else -self._value()
-        else:
-            self._refuse()
+        if not self._take("IF_NOT_EXISTS"):
+            return name, self._value()
+        self._must("(")
+        other = self.name()
+        self._must(",")
+        value = OrElse(other, self._value())
+        self._must(")")
+        return name, value
