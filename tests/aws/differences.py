@@ -73,11 +73,6 @@ DIFFERENCES: dict[str, Difference] = {
     "sqs-entry-too-long": Difference(
         aws="fails the entry that is longer than the queue allows", moto="fails the whole batch"
     ),
-    "sqs-unknown-system-attribute": Difference(
-        aws="refuses a receive that asks for an unknown system attribute",
-        moto="ignores the name",
-        sandbox="ignores the name",
-    ),
     "sqs-longest-times": Difference(
         aws="waits for 20 s and hides for 12 h at most", sandbox="has no limit"
     ),
@@ -159,9 +154,6 @@ DIFFERENCES: dict[str, Difference] = {
         moto="lets a standard queue end in it",
         sandbox="lets a standard queue end in it",
     ),
-    "sqs-queue-name": Difference(
-        aws="has an alphabet for queue names, and 80 characters at most", sandbox="takes any name"
-    ),
     "sqs-queue-attributes": Difference(
         aws="has limits for queue attributes", moto="accepts any value in SetQueueAttributes"
     ),
@@ -234,14 +226,6 @@ DIFFERENCES: dict[str, Difference] = {
     "dynamodb-transaction-update": Difference(
         aws="cancels a transaction whose update doesn't fit its item, with a reason",
         moto="answers ValidationException",
-    ),
-    "s3-delete-objects": Difference(
-        aws="deletes at most 1,000 objects at once",
-        moto="deletes any number",
-        sandbox="deletes any number",
-    ),
-    "s3-quiet-delete": Difference(
-        aws="names no deleted objects in a quiet answer", moto="names them"
     ),
     "s3-key-length": Difference(
         aws="measures a key in bytes, at most 1,024",

@@ -19,7 +19,7 @@ class Account:
         numbers = itertools.count(1)
         self.sqs = MemorySqs(self.clock, lambda: f"id-{next(numbers)}")
         self.suffix = ".fifo" if fifo else ""
-        traits = {"FifoQueue": "true", "ContentBasedDeduplication": "true"} if fifo else {}
+        traits = {"FifoQueue": "true"} if fifo else {}
         keep = {"MessageRetentionPeriod": str(retention)}
         self.dlq = self._create(f"dead{self.suffix}", {**traits, **keep})
         arn = self.sqs.get_queue_attributes(QueueUrl=self.dlq, AttributeNames=["QueueArn"])
@@ -27,13 +27,14 @@ class Account:
         self.main = self._create(
             f"main{self.suffix}", {**traits, **keep, "RedrivePolicy": json.dumps(policy)}
         )
-        self.group = {"MessageGroupId": "g"} if fifo else {}
+        self.fifo = fifo
 
     def _create(self, name: str, attributes: dict[str, str]) -> str:
         return str(self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
 
     def send(self, url: str, body: str = "a", **options: int) -> None:
-        self.sqs.send_message(QueueUrl=url, MessageBody=body, **self.group, **options)  # type: ignore[arg-type]  # groups are texts
+        group = {"MessageGroupId": "g", "MessageDeduplicationId": body} if self.fifo else {}
+        self.sqs.send_message(QueueUrl=url, MessageBody=body, **group, **options)
 
     def look(self, url: str, times: int = 1) -> None:
         """Receive a message and give it back at once."""

@@ -15,16 +15,12 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from botocore.session import get_session
 
 from deadletter.aws.table import absent
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import (
     Consumed,
-    MemoryDynamoDB,
     MemoryLambda,
-    MemoryS3,
-    MemorySqs,
     client_error,
 )
 from tests.aws import dynamodb_steps as db
@@ -72,7 +68,6 @@ from tests.aws.sqs_steps import (
     play,
     queue,
     receive,
-    refused,
     send,
     text,
     wait,
@@ -109,18 +104,6 @@ def test_every_difference_is_shown_by_a_test_and_every_mark_is_in_the_table() ->
     tests = [test for suite in suites for test in vars(suite).values()]
     shown = [name for test in tests for name in differences_of(getattr(test, "pytestmark", ()))]
     assert set(shown) == set(DIFFERENCES)
-
-
-@pytest.mark.parametrize(
-    ("client", "service"),
-    [(MemorySqs, "sqs"), (MemoryDynamoDB, "dynamodb"), (MemoryS3, "s3"), (MemoryLambda, "lambda")],
-)
-def test_the_clients_have_the_exceptions_of_the_service_model(client: Any, service: str) -> None:
-    known = {shape.name for shape in get_session().get_service_model(service).error_shapes}
-    assert client.exceptions._names <= known
-    assert client.exceptions.ClientError is ClientError
-    with pytest.raises(AttributeError):
-        _ = client.exceptions.NoSuchThing
 
 
 def test_a_simulator_can_raise_what_aws_would() -> None:
@@ -160,13 +143,6 @@ SQS = [
         ("None as a handle", "delete_message", {"ReceiptHandle": None}),
         ("an entry without a handle", "delete_message_batch", {"Entries": [{"Id": "1"}]}),
     ])),
-    scenario("no more messages than the limit are in flight",
-        [*map(send, "1234"), receive("1", "2", "3", VisibilityTimeout=10),
-         refused("OverLimit", "receive_message"), wait(10),
-         take(), holds(lambda scene: len(scene.received) == 3 + 3)], in_flight_limit=3),
-    scenario("a FIFO queue at the limit just shows nothing",
-        [FIFO_QUEUE, group("a", "1"), group("b", "2"), receive("1"), receive()],
-        in_flight_limit=1),
     scenario("a short poll waits for nothing, and a long poll waits without sleeping",
         [send("late", DelaySeconds=15), receive(), receive(WaitTimeSeconds=10),
          receive("late", WaitTimeSeconds=10)]),
@@ -199,13 +175,8 @@ SQS = [
         [send(), receive("body"), redeliver, receive("body"), holds(same_message),
          holds(lambda scene: scene.handle(0) != scene.handle(1)),
          delete(0), left("in flight"), delete(1), left()]),
-    scenario("a stale handle may delete all the same",
-        [send(), AGAIN, receive("body"), delete(0), left()], stale_deletes=lambda: True),
     scenario("a timeout that has just ended can be taken up again",
         [send(), receive("body", VisibilityTimeout=5), wait(6), hide(60), receive()]),
-    scenario("deduplication can be a matter of the group",
-        [queue("orders.fifo", DeduplicationScope="messageGroup", ContentBasedDeduplication="true"),
-         *(send("same", MessageGroupId=name) for name in "aab"), receive("same", "same")]),
     scenario("a redrive policy can be taken away",
         [queue("dead"), source("main", "dead", "1"),
          lambda scene: scene.aws.sqs.set_queue_attributes(

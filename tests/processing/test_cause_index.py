@@ -14,8 +14,8 @@ from deadletter.failure.signals import Permanent, Skip
 from deadletter.processing.lambda_event import invoker_of
 from deadletter.processing.result import Trouble
 from deadletter.settings.pipeline import Pipeline
+from deadletter.testing import Context
 from deadletter.testing.clock import Clock
-from deadletter.testing.letterbox import Context
 from tests.processing.doubles import DEADLINE, Site, record, redriven
 from tests.samples import NOW, letter
 

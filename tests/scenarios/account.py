@@ -32,7 +32,7 @@ from deadletter.aws.wiring.judging import FirstHeartbeats
 from deadletter.aws.wiring.world import World
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryLambda, MemoryS3, MemorySqs, client_error
-from deadletter.testing.fakes.lambda_ import InvocationContext
+from deadletter.testing.fakes.lambda_ import Context
 from tests.infra.templates import PSEUDO, Synthesis, filled
 from tests.scenarios.cloudwatch import CloudWatch
 
@@ -327,13 +327,13 @@ class Account:
             self._count(name, "Throttles", 1)
             raise client_error("Invoke", "TooManyRequestsException", "no concurrency", status=429)
         began = self.clock()
-        context = InvocationContext(
+        context = Context(
+            self.clock,
+            began + function.timeout,
+            client_context,
             function_name=name,
             aws_request_id=self.new_id(),
             invoked_function_arn=f"arn:aws:lambda:::function:{name}",
-            client_context=client_context,
-            memory_limit_in_mb=256,
-            remaining=lambda: began + function.timeout - self.clock(),
         )
         output = io.StringIO()
         RUNNING.append((self, function))

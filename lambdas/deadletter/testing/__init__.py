@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from deadletter.testing.clock import Clock
 from deadletter.testing.effects import Effects, at_every_effect
-from deadletter.testing.letterbox import Context, Letterbox, Parked, Run
+from deadletter.testing.fakes.lambda_ import Context
+from deadletter.testing.letterbox import Letterbox, Parked, Run
 
 __all__ = [
     "Clock",

@@ -32,6 +32,7 @@ from deadletter.settings.resources import Resources
 from deadletter.signals.figures import COUNTED
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
+from deadletter.testing.fakes.lambda_ import ClientContext, Context
 
 FUNCTION_SECONDS = 30.0
 """Seconds that an invocation has."""
@@ -42,30 +43,6 @@ VISIBILITY = 180
 Handler = Callable[[Any, Any], Any]
 
 _PRODUCER, _CONSUMER, _REDRIVER = "AIDAPRODUCER", "AROACONSUMER:function", "AROAREDRIVER"
-
-
-@dataclass(frozen=True, slots=True)
-class ClientContext:
-    """What the caller of a function sent along."""
-
-    custom: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """As much of Lambda's context as a handler of messages asks for."""
-
-    clock: Clock
-    deadline: float
-    client_context: ClientContext | None = None
-    function_name: str = "consumer"
-    function_version: str = "$LATEST"
-    memory_limit_in_mb: int = 128
-    invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:consumer"
-    aws_request_id: str = "00000000-0000-4000-8000-000000000000"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return max(0, int((self.deadline - self.clock()) * 1000))
 
 
 @dataclass(frozen=True, slots=True)

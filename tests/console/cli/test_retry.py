@@ -62,7 +62,7 @@ def said(dlq: Any, line: str, *texts: str) -> None:
 def received(cloud: Any) -> int:
     """How often the first message of the DLQ was received before this."""
     (message,) = cloud.sqs.receive_message(
-        QueueUrl=cloud.urls["orders-dlq"], AttributeNames=["All"], VisibilityTimeout=0
+        QueueUrl=cloud.urls["orders-dlq"], MessageSystemAttributeNames=["All"], VisibilityTimeout=0
     )["Messages"]
     return int(message["Attributes"]["ApproximateReceiveCount"]) - 1
 

@@ -5,11 +5,11 @@ that two values are equal when their dicts are. They are never changed in place.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Context, Decimal, Inexact
 from typing import Any
 
-from deadletter.testing.fakes.errors import malformed
+from deadletter.testing.fakes.errors import Refused, malformed
 
 Value = dict[str, Any]
 Item = dict[str, Value]
@@ -26,14 +26,23 @@ _PLAIN = re.compile(r"0|-?[1-9][0-9]{0,37}").fullmatch
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?").fullmatch
 _SCALARS = frozenset(("S", "N", "B", "BOOL", "NULL"))
 _ELEMENTS = {"SS": "S", "NS": "N", "BS": "B"}
+_ACCEPTED: Mapping[str, Any] = {
+    **dict.fromkeys(("BOOL", "NULL"), bool),
+    "S": str,
+    "L": (list, tuple),
+    **dict.fromkeys(_ELEMENTS, (list, tuple, set, frozenset)),
+}
 
 
-class ValidationError(ValueError):
+class ValidationError(Refused):
     """DynamoDB refuses a value, an expression or a key: at AWS, a ValidationException."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__("ValidationException", message)
 
-def accept(value: object, depth: int = 0) -> tuple[Value, int]:
-    """Our own canonical copy of a caller's value, and its size in bytes as DynamoDB counts it."""
+
+def accept(value: object, depth: int = 0) -> Value:
+    """Our own canonical copy of a caller's value."""
     if type(value) is not dict:
         raise malformed("an attribute value is a dict with one key, its type")
     if len(value) != 1:
@@ -41,80 +50,44 @@ def accept(value: object, depth: int = 0) -> tuple[Value, int]:
             "Supplied AttributeValue must contain exactly one of the supported datatypes"
         )
     ((kind, content),) = value.items()
-    if kind == "S":
-        if type(content) is not str:
-            raise malformed("S is a string")
-        return {"S": content}, _octets(content)
     if kind == "N":
-        text = canonical(content)
-        return {"N": text}, _number_size(text)
-    if kind == "M" or kind == "L":
-        return _accept_document(kind, content, depth + 1)
+        return {"N": canonical(content)}
     if kind == "B":
-        octets = _binary(content)
-        return {"B": octets}, len(octets)
-    if kind == "BOOL":
-        if type(content) is not bool:
-            raise malformed("BOOL is True or False")
-        return {"BOOL": content}, 1
-    if kind == "NULL":
-        if content is not True:
-            raise ValidationError("Null attribute value types must have the value of true")
-        return {"NULL": True}, 1
+        return {"B": _binary(content)}
+    if kind in ("M", "L"):
+        if depth == _DEEPEST:
+            raise ValidationError("Nesting Levels have exceeded supported limits")
+        if kind == "M":
+            return {"M": accept_item(content, depth + 1)}
+    accepted = _ACCEPTED.get(kind)
+    if accepted is None or not isinstance(content, accepted):
+        raise malformed(f"no such attribute value: {kind}, {type(content).__name__}")
+    if kind == "NULL" and not content:
+        raise ValidationError("Null attribute value types must have the value of true")
+    if kind == "L":
+        return {"L": [accept(element, depth + 1) for element in content]}
     if kind in _ELEMENTS:
         return _accept_set(kind, content)
-    raise malformed(f"no such attribute type: {kind}")
+    return {kind: content}
 
 
-def accept_item(attributes: object, depth: int = 0) -> tuple[Item, int]:
-    """The same for a map of attributes. Names count, too."""
-    if type(attributes) is not dict and not isinstance(attributes, Mapping):
+def accept_item(attributes: object, depth: int = 0) -> Item:
+    """The same for a map of attributes."""
+    if not isinstance(attributes, Mapping):
         raise malformed("an item is a mapping of names to attribute values")
-    item = {}
-    total = 0
-    for name, value in attributes.items():
-        if type(name) is not str:
-            raise malformed("an attribute's name is a string")
-        item[name], size = accept(value, depth)
-        total += size + (len(name) if name.isascii() else _octets(name))
-    return item, total
+    return {name: accept(value, depth) for name, value in attributes.items()}
 
 
-def _accept_document(kind: str, content: object, depth: int) -> tuple[Value, int]:
-    if depth > _DEEPEST:
-        raise ValidationError("Nesting Levels have exceeded supported limits")
-    # Three bytes for the container and one for each element.
-    if kind == "M":
-        fields, size = accept_item(content, depth)
-        return {"M": fields}, size + 3 + len(fields)
-    if not isinstance(content, list | tuple):
-        raise malformed("L is a list")
-    elements = []
-    total = 3 + len(content)
-    for element in content:
-        accepted, size = accept(element, depth)
-        elements.append(accepted)
-        total += size
-    return {"L": elements}, total
-
-
-def _accept_set(kind: str, content: object) -> tuple[Value, int]:
-    if not isinstance(content, list | tuple | set | frozenset):
-        raise malformed(f"{kind} is a list")
+def _accept_set(kind: str, content: Collection[Any]) -> Value:
     if not content:
         raise ValidationError("One or more parameter values were invalid: a set may not be empty")
     element = _ELEMENTS[kind]
-    members: list[Any] = []
-    total = 0
-    for member in content:
-        accepted, size = accept({element: member})
-        members.append(accepted[element])
-        total += size
+    members = [accept({element: member})[element] for member in content]
     if len(set(members)) != len(members):
         raise ValidationError(
             "One or more parameter values were invalid: Input collection contains duplicates"
         )
-    return set_of(kind, members), total
+    return set_of(kind, members)
 
 
 def set_of(kind: str, members: list[Any]) -> Value:
@@ -157,11 +130,6 @@ def add(left: str, right: str) -> str:
         raise ValidationError(
             "Attempting to store more than 38 significant digits in a Number"
         ) from None
-
-
-def negative(number: str) -> str:
-    """The canonical number's opposite."""
-    return canonical(number[1:] if number.startswith("-") else "-" + number)
 
 
 def size_of_item(item: Mapping[str, Value]) -> int:

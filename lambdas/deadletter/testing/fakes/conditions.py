@@ -115,4 +115,4 @@ def _added(value: Value | None, more: Value) -> Value:
 
 def canonical_value(value: Any) -> Value:
     """A plain value as a table keeps it."""
-    return accept(stored({"": value})[""])[0]
+    return accept(stored({"": value})[""])

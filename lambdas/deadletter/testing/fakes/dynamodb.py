@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, cast
 
 from deadletter.aws.table import Condition
 from deadletter.testing.fakes.attribute_values import Item, ValidationError, Value, copied_item
@@ -28,9 +27,9 @@ from deadletter.testing.fakes.dynamodb_requests import (
     transacted,
 )
 from deadletter.testing.fakes.dynamodb_table import (
+    OUTSIDE,
     FakeIndex,
     FakeTable,
-    KeySchema,
     Rows,
     Spot,
     StoredRow,
@@ -38,7 +37,7 @@ from deadletter.testing.fakes.dynamodb_table import (
     key_schema,
     write_units,
 )
-from deadletter.testing.fakes.errors import Exceptions, answered, client_error, malformed
+from deadletter.testing.fakes.errors import Exceptions, Method, Refused, malformed, operation
 from deadletter.testing.fakes.words import WORDED, valued
 
 # Bytes.
@@ -77,27 +76,20 @@ class Consumed:
         )
 
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def _read_first(method: Method) -> Method:
+def _asked(method: Method) -> Method:
     """A call that takes values, also for requests in DynamoDB's language."""
 
+    @operation
     @wraps(method)
     def call(self: MemoryDynamoDB, **request: Any) -> Any:
-        if request.keys() & WORDED or not request.keys().isdisjoint(_OF_MANY):
-            with _refusing(_operation(method.__name__)):
-                request = valued(request)
+        if not _WORDED_OR_MANY.isdisjoint(request):
+            request = valued(request)
         return method(self, **request)
 
     return cast(Method, call)
 
 
-_OF_MANY = ("RequestItems", "TransactItems")
-
-
-def _operation(name: str) -> str:
-    return name.title().replace("_", "")
+_WORDED_OR_MANY = WORDED | {"RequestItems", "TransactItems"}
 
 
 class MemoryDynamoDB:
@@ -117,13 +109,7 @@ class MemoryDynamoDB:
 
     takes_values = True
 
-    exceptions = Exceptions(
-        "ConditionalCheckFailedException IdempotentParameterMismatchException "
-        "ItemCollectionSizeLimitExceededException LimitExceededException "
-        "ProvisionedThroughputExceededException RequestLimitExceeded ResourceInUseException "
-        "ResourceNotFoundException ThrottlingException TransactionCanceledException "
-        "TransactionConflictException TransactionInProgressException InternalServerError"
-    )
+    exceptions = Exceptions()
 
     def __init__(
         self,
@@ -180,6 +166,7 @@ class MemoryDynamoDB:
 
     # Tables.
 
+    @operation
     def create_table(
         self,
         *,
@@ -191,38 +178,25 @@ class MemoryDynamoDB:
     ) -> dict[str, Any]:
         """The table is active at once."""
         if TableName in self._tables:
-            raise client_error(
-                "CreateTable", "ResourceInUseException", f"Table already exists: {TableName}"
-            )
-        try:
-            types = {row["AttributeName"]: row["AttributeType"] for row in AttributeDefinitions}
-            key = key_schema(KeySchema, types)
-            has_replica = self._stale_reads is not None
-            table = FakeTable(TableName, key, lagging=self._lagging, has_replica=has_replica)
-            used = set(key.names)
-            for index in GlobalSecondaryIndexes:
-                index_key = key_schema(index["KeySchema"], types)
-                used.update(index_key.names)
-                held = kept(index["Projection"], {*key.names, *index_key.names})
-                name = index["IndexName"]
-                table.indexes[name] = FakeIndex(name, index_key, key, held)
-            if used != types.keys():
-                raise ValidationError(
-                    "One or more parameter values were invalid: AttributeDefinitions defines "
-                    "the key attributes of the table and its indexes, and no others"
-                )
-        except ValidationError as error:
-            _refuse("CreateTable", error)
+            raise Refused("ResourceInUseException", f"Table already exists: {TableName}")
+        types = {row["AttributeName"]: row["AttributeType"] for row in AttributeDefinitions}
+        key = key_schema(KeySchema, types)
+        has_replica = self._stale_reads is not None
+        table = FakeTable(TableName, key, lagging=self._lagging, has_replica=has_replica)
+        for index in GlobalSecondaryIndexes:
+            name, index_key = index["IndexName"], key_schema(index["KeySchema"], types)
+            held = kept(index["Projection"], key, index_key)
+            table.indexes[name] = FakeIndex(name, index_key, held)
         self._tables[TableName] = table
-        return {"TableDescription": _description(table), "ResponseMetadata": answered()}
+        return {}
 
+    @operation
     def describe_table(self, *, TableName: str) -> dict[str, Any]:
-        table = self._table(TableName, "DescribeTable")
-        return {"Table": _description(table), "ResponseMetadata": answered()}
+        return {"Table": {"TableName": self._table(TableName).name, "TableStatus": "ACTIVE"}}
 
     # Single items.
 
-    @_read_first
+    @_asked
     def get_item(
         self,
         *,
@@ -232,38 +206,28 @@ class MemoryDynamoDB:
         Only: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Without such an item, the answer has no `Item`."""
-        table = self._table(TableName, "GetItem")
-        with _refusing("GetItem"):
-            spot = table.primary(Key)
+        table = self._table(TableName)
+        spot = table.primary(Key)
         self._read_requests += 1
         row = self._rows(table, ConsistentRead).get(*spot)
         self._read(row.size if row else 0, ConsistentRead)
-        answer: dict[str, Any] = {"ResponseMetadata": answered()}
-        if row is not None:
-            answer["Item"] = copied_item(shown_of(row.item, Only))
-        return answer
+        return {"Item": copied_item(shown_of(row.item, Only))} if row else {}
 
-    @_read_first
+    @_asked
     def put_item(
         self, *, TableName: str, Item: Mapping[str, Value], When: Condition | None = None
     ) -> dict[str, Any]:
-        table = self._table(TableName, "PutItem")
-        with _refusing("PutItem"):
-            write = put(table, Item, When)
-        self._carry_out("PutItem", write)
-        return {"ResponseMetadata": answered()}
+        self._carry_out(put(self._table(TableName), Item, When))
+        return {}
 
-    @_read_first
+    @_asked
     def delete_item(
         self, *, TableName: str, Key: Mapping[str, Value], When: Condition | None = None
     ) -> dict[str, Any]:
-        table = self._table(TableName, "DeleteItem")
-        with _refusing("DeleteItem"):
-            write = delete(table, Key, When)
-        self._carry_out("DeleteItem", write)
-        return {"ResponseMetadata": answered()}
+        self._carry_out(delete(self._table(TableName), Key, When))
+        return {}
 
-    @_read_first
+    @_asked
     def update_item(
         self,
         *,
@@ -275,25 +239,18 @@ class MemoryDynamoDB:
         When: Condition | None = None,
         ReturnValues: str = "NONE",
     ) -> dict[str, Any]:
-        table = self._table(TableName, "UpdateItem")
-        with _refusing("UpdateItem"):
-            if ReturnValues not in _ANY_RETURN:
-                raise ValidationError(f"ReturnValues is one of {', '.join(_ANY_RETURN)}")
-            write = change(table, Key, Sets, Adds, Removes, When)
-        old, new = self._carry_out("UpdateItem", write)
-        answer: dict[str, Any] = {"ResponseMetadata": answered()}
-        if ReturnValues != "NONE":
-            row = old if ReturnValues.endswith("OLD") else new
-            shown = row.item if row else {}
-            if ReturnValues.startswith("UPDATED"):
-                shown = shown_of(shown, (*Sets, *Adds, *Removes))
-            if shown:
-                answer["Attributes"] = copied_item(shown)
-        return answer
+        if ReturnValues not in _ANY_RETURN:
+            raise ValidationError(f"ReturnValues is one of {', '.join(_ANY_RETURN)}")
+        write = change(self._table(TableName), Key, Sets, Adds, Removes, When)
+        old, new = self._carry_out(write)
+        row = {"NONE": None, "ALL_NEW": new}.get(ReturnValues, old)
+        only = (*Sets, *Adds, *Removes) if ReturnValues == "UPDATED_OLD" else ()
+        shown = shown_of(row.item, only) if row else {}
+        return {"Attributes": copied_item(shown)} if shown else {}
 
     # Many items.
 
-    @_read_first
+    @_asked
     def query(
         self,
         *,
@@ -309,23 +266,19 @@ class MemoryDynamoDB:
         Select: str = "",
     ) -> dict[str, Any]:
         """A page that ends at its limit has a `LastEvaluatedKey`, also if nothing comes after."""
-        table = self._table(TableName, "Query")
-        with _refusing("Query"):
-            index = index_of(table, IndexName, consistent=ConsistentRead)
-            view = View(table, index, Keep, Only, Select == "COUNT", Limit)
-            hash_key, sign, bounds = key_range(view, Where)
-            after = view.spot_of(ExclusiveStartKey)
-            if after is not None and after[0] != hash_key:
-                raise ValidationError(
-                    "The provided starting key is outside query boundaries based on provided "
-                    "conditions"
-                )
-            rows = (index.rows if index else self._rows(table, ConsistentRead)).between(
-                hash_key, sign, bounds, after[1] if after else None, ScanIndexForward
-            )
+        table = self._table(TableName)
+        index = index_of(table, IndexName, consistent=ConsistentRead)
+        view = View(table, index, Keep, Only, Select == "COUNT", Limit)
+        hash_key, sign, bounds = key_range(view, Where)
+        after = view.spot_of(ExclusiveStartKey)
+        if after is not None and after[0] != hash_key:
+            raise ValidationError(OUTSIDE)
+        rows = (index.rows if index else self._rows(table, ConsistentRead)).between(
+            hash_key, sign, bounds, after[1] if after else None, ScanIndexForward
+        )
         return self._page(view, rows, ConsistentRead)
 
-    @_read_first
+    @_asked
     def scan(
         self,
         *,
@@ -336,31 +289,28 @@ class MemoryDynamoDB:
         ConsistentRead: bool = False,
     ) -> dict[str, Any]:
         """Partitions come in an order that means nothing, items within one in order."""
-        table = self._table(TableName, "Scan")
-        with _refusing("Scan"):
-            view = View(table, None, Keep, (), False, Limit)
-            after = view.spot_of(ExclusiveStartKey)
-        rows = self._rows(table, ConsistentRead)
-        return self._page(view, rows.all(after), ConsistentRead)
+        table = self._table(TableName)
+        view = View(table, None, Keep, (), False, Limit)
+        rows = self._rows(table, ConsistentRead).all(view.spot_of(ExclusiveStartKey))
+        return self._page(view, rows, ConsistentRead)
 
-    @_read_first
+    @_asked
     def batch_get_item(self, *, RequestItems: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """What doesn't fit in 16 MB comes back as `UnprocessedKeys`."""
         wanted: list[tuple[str, bool, Sequence[str], list[tuple[Any, Spot]]]] = []
         if not isinstance(RequestItems, Mapping):
             raise malformed("RequestItems is a mapping of table names")
         for name, request in RequestItems.items():
-            table = self._table(name, "BatchGetItem")
+            table = self._table(name)
             if "Keys" not in request or not request.keys() <= _READ_MEMBERS:
                 raise malformed("a table's part of a BatchGetItem has Keys and no unknown member")
-            with _refusing("BatchGetItem"):
-                spots = [(key, table.primary(key)) for key in request["Keys"]]
-                check_distinct([spot for _, spot in spots])
+            spots = [(key, table.primary(key)) for key in request["Keys"]]
+            check_distinct([spot for _, spot in spots])
             only = request.get("Only", ())
             wanted.append((name, request.get("ConsistentRead", False), only, spots))
         count = sum(len(spots) for *_, spots in wanted)
         if not 1 <= count <= _MOST_READS:
-            _refuse("BatchGetItem", "Too many items requested for the BatchGetItem call, or none")
+            raise ValidationError("Too many items requested for the BatchGetItem call, or none")
         self._read_requests += 1
         found: dict[str, list[Item]] = {}
         left: dict[str, Any] = {}
@@ -378,8 +328,9 @@ class MemoryDynamoDB:
                 self._read(row.size if row else 0, consistent)
                 if row is not None:
                     found[name].append(copied_item(shown_of(row.item, only)))
-        return {"Responses": found, "UnprocessedKeys": left, "ResponseMetadata": answered()}
+        return {"Responses": found, "UnprocessedKeys": left}
 
+    @operation
     def batch_write_item(
         self, *, RequestItems: Mapping[str, Sequence[Mapping[str, Any]]]
     ) -> dict[str, Any]:
@@ -388,51 +339,48 @@ class MemoryDynamoDB:
         if not isinstance(RequestItems, Mapping):
             raise malformed("RequestItems is a mapping of table names")
         for name, requests in RequestItems.items():
-            table = self._table(name, "BatchWriteItem")
-            with _refusing("BatchWriteItem"):
-                mine = [batched(table, request) for request in requests]
-                check_distinct([write.spot for write in mine])
+            table = self._table(name)
+            mine = [batched(table, request) for request in requests]
+            check_distinct([write.spot for write in mine])
             writes += mine
         if not 1 <= len(writes) <= _MOST_WRITES:
-            _refuse("BatchWriteItem", "Too many items requested for the BatchWriteItem call")
+            raise ValidationError("Too many items requested for the BatchWriteItem call")
         if sum(write.put.size for write in writes if write.put) > _LARGEST_BATCH:
-            _refuse("BatchWriteItem", "The batch exceeds 16 MB")
+            raise ValidationError("The batch exceeds 16 MB")
         self._write_requests += 1
         for write in writes:
             self._write_units += sum(write.table.write(write.spot, write.put))
-        return {"UnprocessedItems": {}, "ResponseMetadata": answered()}
+        return {"UnprocessedItems": {}}
 
-    @_read_first
+    @_asked
     def transact_write_items(
         self, *, TransactItems: Sequence[Mapping[str, Any]], ClientRequestToken: str = ""
     ) -> dict[str, Any]:
         """All or nothing; a token is not remembered."""
-        operation = "TransactWriteItems"
-        if not isinstance(TransactItems, list | tuple):
-            raise malformed("TransactItems is a list")
         if not 1 <= len(TransactItems) <= _MOST_TRANSACTED:
-            _refuse(operation, "A transaction has 1 to 100 items")
-        writes = [self._transacted(request) for request in TransactItems]
-        places = [(write.table.name, write.spot) for write in writes]
-        if len(set(places)) != len(places):
-            _refuse(operation, "Transaction request cannot include multiple operations on one item")
+            raise ValidationError("A transaction has 1 to 100 items")
+        writes = [
+            transacted(self._table(members["TableName"]), kind, members)
+            for request in TransactItems
+            for kind, members in request.items()
+        ]
+        if len({(write.table.name, write.spot) for write in writes}) != len(writes):
+            raise ValidationError(
+                "Transaction request cannot include multiple operations on one item"
+            )
         self._write_requests += 1
         reasons: list[dict[str, Any]] = []
         rows: list[StoredRow | None] = []
         total = 0
         for write in writes:
             reason: dict[str, Any] = {"Code": "None"}
-            old = write.table.get(write.spot)
-            new = None
+            old, new = write.table.get(write.spot), None
             try:
-                old, new = write.outcome()
-            except ConditionFailed:
-                reason = {
-                    "Code": "ConditionalCheckFailed",
-                    "Message": "The conditional request failed",
-                }
-            except ValidationError as error:
-                reason = {"Code": "ValidationError", "Message": str(error)}
+                _, new = write.outcome()
+            except (ConditionFailed, ValidationError) as refused:
+                is_condition = isinstance(refused, ConditionFailed)
+                code = "ConditionalCheckFailed" if is_condition else "ValidationError"
+                reason = {"Code": code, "Message": refused.message}
             reasons.append(reason)
             rows.append(new)
             largest = max(old.size if old else 0, new.size if new else 0)
@@ -440,11 +388,10 @@ class MemoryDynamoDB:
             # Preparing costs as much as doing it, and a failed transaction pays both.
             self._write_units += 2 * write_units(largest)
         if total > _LARGEST_TRANSACTION:
-            _refuse(operation, "The transaction's items exceed 4 MB together")
+            raise ValidationError("The transaction's items exceed 4 MB together")
         codes = [reason["Code"] for reason in reasons]
-        if codes != ["None"] * len(codes):
-            raise client_error(
-                operation,
+        if {*codes} != {"None"}:
+            raise Refused(
                 "TransactionCanceledException",
                 "Transaction cancelled, please refer cancellation reasons for specific reasons "
                 f"[{', '.join(codes)}]",
@@ -454,17 +401,14 @@ class MemoryDynamoDB:
             if not write.leaves_alone:
                 _, index_units = write.table.write(write.spot, row)
                 self._write_units += index_units
-        return {"ResponseMetadata": answered()}
+        return {}
 
     # The inside.
 
-    def _table(self, name: str, operation: str) -> FakeTable:
-        table = self._tables.get(name)
-        if table is None:
-            raise client_error(
-                operation, "ResourceNotFoundException", "Requested resource not found"
-            )
-        return table
+    def _table(self, name: str) -> FakeTable:
+        if name not in self._tables:
+            raise Refused("ResourceNotFoundException", "Requested resource not found")
+        return self._tables[name]
 
     def _rows(self, table: FakeTable, consistent: bool) -> Rows:
         """What a read sees: the table, or its replica."""
@@ -476,24 +420,14 @@ class MemoryDynamoDB:
         units = max(1, -(-size // _READ_UNIT))
         self._read_units += units if consistent else units / 2
 
-    def _carry_out(self, operation: str, write: Write) -> tuple[StoredRow | None, StoredRow | None]:
+    def _carry_out(self, write: Write) -> tuple[StoredRow | None, StoredRow | None]:
         self._write_requests += 1
         try:
             old, new = write.outcome()
         except ConditionFailed as failed:
             # A write that its condition stops is paid for all the same.
             self._write_units += write_units(failed.row.size if failed.row else 0)
-            members: dict[str, Any] = {}
-            if failed.row is not None:
-                members["Item"] = copied_item(failed.row.item)
-            raise client_error(
-                operation,
-                "ConditionalCheckFailedException",
-                "The conditional request failed",
-                **members,
-            ) from None
-        except ValidationError as error:
-            _refuse(operation, error)
+            raise
         self._write_units += sum(write.table.write(write.spot, new))
         return old, new
 
@@ -528,47 +462,4 @@ class MemoryDynamoDB:
         # DynamoDB stops at the limit without looking whether anything comes after it.
         if last is not None and (has_more or seen == view.limit):
             answer["LastEvaluatedKey"] = copied_item(view.key_of(last.item))
-        answer["ResponseMetadata"] = answered()
         return answer
-
-    def _transacted(self, request: Mapping[str, Any]) -> Write:
-        ((kind, members),) = request.items()
-        table = self._table(members["TableName"], "TransactWriteItems")
-        with _refusing("TransactWriteItems"):
-            return transacted(table, kind, members)
-        raise AssertionError("it is refused, or returned")
-
-
-def _refuse(operation: str, error: ValidationError | str) -> NoReturn:
-    raise client_error(operation, "ValidationException", str(error)) from None
-
-
-@contextmanager
-def _refusing(operation: str) -> Iterator[None]:
-    """What a request can't be, as DynamoDB answers it."""
-    try:
-        yield
-    except ValidationError as error:
-        _refuse(operation, error)
-
-
-def _description(table: FakeTable) -> dict[str, Any]:
-    rows = [row for _, row in table.rows.all(None)]
-    return {
-        "TableName": table.name,
-        "TableStatus": "ACTIVE",
-        "KeySchema": _schema_rows(table.key),
-        "ItemCount": len(rows),
-        "TableSizeBytes": sum(row.size for row in rows),
-        "GlobalSecondaryIndexes": [
-            {"IndexName": index.name, "KeySchema": _schema_rows(index.key), "IndexStatus": "ACTIVE"}
-            for index in table.indexes.values()
-        ],
-    }
-
-
-def _schema_rows(key: KeySchema) -> list[dict[str, str]]:
-    return [
-        {"AttributeName": name, "KeyType": role}
-        for name, role in zip(key.names, ("HASH", "RANGE"), strict=False)
-    ]

@@ -12,11 +12,11 @@ from deadletter.testing.fakes.attribute_values import (
     ValidationError,
     Value,
     accept_item,
-    size_of_item,
+    copied_item,
 )
 from deadletter.testing.fakes.conditions import canonical_value, changed, holds, names_in
 from deadletter.testing.fakes.dynamodb_table import FakeIndex, FakeTable, Spot, StoredRow
-from deadletter.testing.fakes.errors import malformed
+from deadletter.testing.fakes.errors import Refused, malformed
 
 # Bytes.
 _LARGEST_ITEM = 400 * 1024
@@ -24,10 +24,14 @@ _LARGEST_ITEM = 400 * 1024
 _BATCHED = "an item of a batch is a PutRequest with an Item or a DeleteRequest with a Key"
 
 
-class ConditionFailed(Exception):
+class ConditionFailed(Refused):
     """A write's condition doesn't hold of the row that is there."""
 
     def __init__(self, row: StoredRow | None) -> None:
+        shown: dict[str, Any] = {"Item": copied_item(row.item)} if row else {}
+        super().__init__(
+            "ConditionalCheckFailedException", "The conditional request failed", **shown
+        )
         self.row = row
 
 
@@ -52,20 +56,23 @@ class Write:
             raise ConditionFailed(old)
         if self.key is None:
             return old, self.put
-        item = changed(old.item if old else accept_item(self.key)[0], *self.update)
-        self.table.check_index_keys(item)
-        row = StoredRow(item, size_of_item(item))
-        if row.size > _LARGEST_ITEM:
-            raise ValidationError("Item size to update has exceeded the maximum allowed size")
-        return old, row
+        return old, _row(
+            self.table, changed(old.item if old else accept_item(self.key), *self.update)
+        )
+
+
+def _row(table: FakeTable, item: Item) -> StoredRow:
+    """A row that is to be written."""
+    row = StoredRow(item)
+    if row.size > _LARGEST_ITEM:
+        raise ValidationError("Item size has exceeded the maximum allowed size")
+    table.check_index_keys(item)
+    return row
 
 
 def put(table: FakeTable, item: object, when: Condition | None = None) -> Write:
-    accepted, size = accept_item(item)
-    if size > _LARGEST_ITEM:
-        raise ValidationError("Item size has exceeded the maximum allowed size")
-    table.check_index_keys(accepted)
-    return Write(table, table.primary_of(accepted), when, put=StoredRow(accepted, size))
+    row = _row(table, accept_item(item))
+    return Write(table, table.primary_of(row.item), when, put=row)
 
 
 def delete(table: FakeTable, key: object, when: Condition | None = None) -> Write:
@@ -149,7 +156,7 @@ class View:
         """Where an ExclusiveStartKey lies."""
         if start is None:
             return None
-        item, _ = accept_item(start)
+        item = accept_item(start)
         try:
             if self.key_of(item).keys() == item.keys():
                 primary = self.table.primary_of(item)
@@ -180,7 +187,7 @@ def key_range(view: View, where: Condition) -> tuple[Any, str, Sequence[Any]]:
     bounds = [schema.native(schema.range, canonical_value(value)) for value in sort.values]
     if bounds != sorted(bounds):
         raise ValidationError("The BETWEEN operator requires upper bound to be at least the lower")
-    return hash_key, "between" if sort.sign == "BETWEEN" else sort.sign, bounds
+    return hash_key, sort.sign, bounds
 
 
 def shown_of(item: Item, only: Sequence[str]) -> Item:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from operator import itemgetter
 from typing import Any
 from zlib import crc32
@@ -23,6 +24,8 @@ _LARGEST_HASH_KEY = 2_048
 _LARGEST_RANGE_KEY = 1_024
 _WRITE_UNIT = 1_024
 
+OUTSIDE = "The provided starting key is outside query boundaries based on provided conditions"
+
 # Where an item lies within its partition: its sort key and, in an index, its primary key too.
 Place = tuple[Any, ...]
 # The same with the partition's hash key.
@@ -30,12 +33,14 @@ Spot = tuple[Any, Place]
 _first = itemgetter(0)
 
 
-@dataclass(slots=True)
 class StoredRow:
-    """An item as it is stored. Never changed, only replaced: indexes share it."""
+    """An item as it is stored, and its bytes. Never changed, only replaced: indexes share it."""
 
-    item: Item
-    size: int
+    __slots__ = ("item", "size")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.size = size_of_item(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,7 @@ class Rows:
         """The rows of one hash key whose sort key is in bounds, beginning after a place."""
         order, rows = self.partitions.get(hash_key, ([], {}))
         low, high = 0, len(order)
-        if operator in ("=", ">=", "between"):
+        if operator in ("=", ">=", "BETWEEN"):
             low = bisect_left(order, bounds[0], key=_first)
         elif operator == ">":
             low = bisect_right(order, bounds[0], key=_first)
@@ -127,16 +132,13 @@ class Rows:
             low = bisect_left(order, bounds[0], key=_first)
             length = len(bounds[0])
             high = bisect_right(order, bounds[0], key=lambda place: place[0][:length])
-        if operator in ("=", "<=", "between"):
+        if operator in ("=", "<=", "BETWEEN"):
             high = bisect_right(order, bounds[-1], key=_first)
         elif operator == "<":
             high = bisect_left(order, bounds[0], key=_first)
         if after is not None:
             if not low <= bisect_left(order, after) <= high:
-                raise ValidationError(
-                    "The provided starting key is outside query boundaries based on provided "
-                    "conditions"
-                )
+                raise ValidationError(OUTSIDE)
             if forward:
                 low = bisect_right(order, after)
             else:
@@ -162,10 +164,9 @@ def _scattered(hash_key: Any) -> tuple[int, Any]:
 class FakeIndex:
     """A global secondary index: the items that have its key attributes, or parts of them."""
 
-    def __init__(self, name: str, key: KeySchema, table: KeySchema, kept: frozenset[str] | None):
+    def __init__(self, name: str, key: KeySchema, kept: frozenset[str] | None):
         self.name = name
         self.key = key
-        self.table = table
         # The attributes that it holds, keys included; None for all.
         self.kept = kept
         self.rows = Rows()
@@ -184,24 +185,14 @@ class FakeIndex:
         """What the index holds of a row."""
         if self.kept is None:
             return row
-        item = {name: value for name, value in row.item.items() if name in self.kept}
-        return StoredRow(item, size_of_item(item))
+        return StoredRow({name: value for name, value in row.item.items() if name in self.kept})
 
-
-@dataclass(frozen=True, slots=True)
-class _Follow:
-    """What an index has to do after a write."""
-
-    index: FakeIndex
-    leave: Spot | None
-    enter: Spot | None
-    row: StoredRow | None
-
-    def apply(self) -> None:
-        if self.leave is not None:
-            self.index.rows.delete(*self.leave)
-        if self.enter is not None and self.row is not None:
-            self.index.rows.put(*self.enter, self.row)
+    def follow(self, leave: Spot | None, enter: Spot | None, row: StoredRow | None) -> None:
+        """Do what has to be done after a write."""
+        if leave is not None and leave != enter:
+            self.rows.delete(*leave)
+        if enter is not None and row is not None:
+            self.rows.put(*enter, row)
 
 
 class FakeTable:
@@ -220,12 +211,12 @@ class FakeTable:
         self.rows = Rows()
         self.replica = Rows() if has_replica else self.rows
         self._lagging = lagging
-        self._behind: list[_Follow] = []
+        self._behind: list[Callable[[], None]] = []
         self._unreplicated: dict[Spot, StoredRow | None] = {}
 
     def settle(self) -> None:
         for follow in self._behind:
-            follow.apply()
+            follow()
         self._behind.clear()
         for spot, row in self._unreplicated.items():
             if row is not None:
@@ -239,7 +230,7 @@ class FakeTable:
         names = self.key.names
         if type(key) is not dict or len(key) != len(names) or any(n not in key for n in names):
             raise ValidationError("The provided key element does not match the schema")
-        accepted = {name: accept(value)[0] for name, value in key.items()}
+        accepted = {name: accept(value) for name, value in key.items()}
         if any(self.key.types[name] not in value for name, value in accepted.items()):
             raise ValidationError("The provided key element does not match the schema")
         return self._placed(accepted)
@@ -295,11 +286,11 @@ class FakeTable:
             units = write_units(max(before.size, after.size))
         # Where nothing is paid, an unchanged row may still be a new object.
         if leave is not None or enter is not None:
-            follow = _Follow(index, leave if leave != enter else None, enter, after)
+            follow = partial(index.follow, leave, enter, after)
             if self._lagging:
                 self._behind.append(follow)
             else:
-                follow.apply()
+                follow()
         return units
 
 
@@ -310,21 +301,11 @@ def write_units(size: int) -> int:
 
 def key_schema(rows: Sequence[Mapping[str, str]], types: Mapping[str, str]) -> KeySchema:
     by_role = {row["KeyType"]: row["AttributeName"] for row in rows}
-    if len(rows) > 2 or len(by_role) != len(rows) or "HASH" not in by_role:
-        raise ValidationError("A key schema has one HASH element and at most one RANGE element")
-    mine = {name: types.get(name, "") for name in by_role.values()}
-    if any(kind not in ("S", "N", "B") for kind in mine.values()):
-        raise ValidationError(
-            "One or more parameter values were invalid: Some index key attributes are not "
-            "defined in AttributeDefinitions"
-        )
-    return KeySchema(by_role["HASH"], by_role.get("RANGE", ""), mine)
+    return KeySchema(by_role["HASH"], by_role.get("RANGE", ""), types)
 
 
-def kept(projection_of: Mapping[str, Any], keys: set[str]) -> frozenset[str] | None:
-    kind = projection_of["ProjectionType"]
-    if kind == "ALL":
+def kept(projection: Mapping[str, Any], *keys: KeySchema) -> frozenset[str] | None:
+    if projection["ProjectionType"] == "ALL":
         return None
-    if kind not in ("KEYS_ONLY", "INCLUDE"):
-        raise ValidationError("ProjectionType is one of ALL, KEYS_ONLY, INCLUDE")
-    return frozenset(keys | set(projection_of.get("NonKeyAttributes", ())))
+    names = (name for key in keys for name in key.names)
+    return frozenset([*names, *projection.get("NonKeyAttributes", ())])

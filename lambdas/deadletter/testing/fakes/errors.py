@@ -1,9 +1,12 @@
 """AWS says no with a ClientError whose `Error.Code` is what callers decide by."""
 
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, TypeVar, cast
 
 from botocore.exceptions import ClientError, ParamValidationError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @cache
@@ -12,43 +15,55 @@ def _named(name: str) -> type[ClientError]:
 
 
 class Exceptions:
-    """The `client.exceptions` of one service: `except client.exceptions.ResourceInUseException`.
-
-    A name that the service doesn't have is an AttributeError, as with boto3.
-    """
-
-    def __init__(self, names: str) -> None:
-        self._names = frozenset(names.split())
+    """The `client.exceptions` of a service: `except client.exceptions.ResourceInUseException`."""
 
     def __getattr__(self, name: str) -> type[ClientError]:
-        if name == "ClientError":
-            return ClientError
-        if name.startswith("_") or name not in self._names:
-            raise AttributeError(f"no such exception: {name}")
-        return _named(name)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return ClientError if name == "ClientError" else _named(name)
+
+
+class Refused(Exception):
+    """A service turns down a request, or one entry of a batch.
+
+    `members` are further members of the response, such as `Item` and `CancellationReasons`.
+    """
+
+    def __init__(self, code: str, message: str, *, status: int = 400, **members: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = status
+        self.members = members
+
+
+def operation(method: Method) -> Method:
+    """One call of a client: its answer has metadata, and what is refused is a ClientError."""
+    name = method.__name__.title().replace("_", "")
+
+    @wraps(method)
+    def call(client: Any, **request: Any) -> Any:
+        try:
+            answer = method(client, **request)
+        except Refused as refused:
+            code, message, status = refused.code, refused.message, refused.status
+            raise client_error(name, code, message, status=status, **refused.members) from None
+        answer.setdefault("ResponseMetadata", answered())
+        return answer
+
+    return cast(Method, call)
 
 
 def client_error(
-    operation: str,
-    code: str,
-    message: str,
-    *,
-    status: int = 400,
-    shape: str | None = None,
-    **members: Any,
+    operation: str, code: str, message: str, *, status: int = 400, **members: Any
 ) -> ClientError:
     """The error that boto3 raises when `operation` (`SendMessage`, …) is answered with `code`.
 
-    `shape` is the exception's name in the service model where it differs from the code (SQS, which
-    once spoke another protocol, has both). `members` are further members of the response, such as
-    `Item` and `CancellationReasons`. A simulator may raise throttles and faults with this.
+    `members` are those of Refused. A simulator may raise throttles and faults with this.
     """
-    error: dict[str, Any] = {"Code": code, "Message": message}
-    if shape is not None:
-        error["QueryErrorCode"] = shape
-        error["Type"] = "Sender" if status < 500 else "Receiver"
+    error = {"Code": code, "Message": message}
     response: Any = {"Error": error, "ResponseMetadata": answered(status), **members}
-    return _named(shape or code)(response, operation)
+    return _named(code)(response, operation)
 
 
 def malformed(report: str) -> ParamValidationError:

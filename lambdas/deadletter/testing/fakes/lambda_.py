@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.response import StreamingBody
 
-from deadletter.testing.fakes.errors import Exceptions, answered, client_error
+from deadletter.testing.fakes.errors import Exceptions, Refused, operation
 
 # Bytes, all four as Lambda's own error messages give them.
 _LARGEST_REQUEST = 6_291_456
@@ -21,34 +21,33 @@ _LARGEST_EVENT = 1_048_576
 _LARGEST_RESPONSE = 6_291_556
 _LARGEST_CLIENT_CONTEXT = 3_583
 
+_ARN = "arn:aws:lambda:us-east-1:123456789012:function:"
+
 Function = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class InvocationClientContext:
-    """What the caller passed along, decoded."""
+class ClientContext:
+    """What the caller of a function sent along."""
 
     custom: Mapping[str, str]
-    env: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class InvocationContext:
-    """The second argument of a handler."""
+class Context:
+    """As much of Lambda's context as a handler asks for; `deadline` is in epoch seconds."""
 
-    function_name: str
-    aws_request_id: str
-    invoked_function_arn: str
-    client_context: InvocationClientContext | None
-    memory_limit_in_mb: int
-    remaining: Callable[[], float]
-
-    @property
-    def function_version(self) -> str:
-        return "$LATEST"
+    clock: Callable[[], float]
+    deadline: float
+    client_context: ClientContext | None = None
+    function_name: str = "consumer"
+    function_version: str = "$LATEST"
+    memory_limit_in_mb: int = 128
+    invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:consumer"
+    aws_request_id: str = "00000000-0000-4000-8000-000000000000"
 
     def get_remaining_time_in_millis(self) -> int:
-        return max(0, int(self.remaining() * 1000))
+        return max(0, int((self.deadline - self.clock()) * 1000))
 
 
 class MemoryLambda:
@@ -59,31 +58,22 @@ class MemoryLambda:
     at once and its outcome is lost, as it is to its caller at AWS; it isn't tried again.
     """
 
-    exceptions = Exceptions(
-        "InvalidRequestContentException RequestTooLargeException ResourceNotFoundException "
-        "ServiceException TooManyRequestsException"
-    )
+    exceptions = Exceptions()
 
     def __init__(
-        self,
-        clock: Callable[[], float],
-        ids: Callable[[], str],
-        *,
-        timeout: float = 300.0,
-        region: str = "us-east-1",
-        account_id: str = "123456789012",
+        self, clock: Callable[[], float], ids: Callable[[], str], *, timeout: float = 300.0
     ) -> None:
         self._clock = clock
         self._ids = ids
         self._timeout = timeout
-        self._arn = f"arn:aws:lambda:{region}:{account_id}:function:"
         self._functions: dict[str, Function] = {}
 
     def register(self, function_name: str, function: Function) -> str:
         """Make a handler `(event, context)` invocable. Returns the function's ARN."""
         self._functions[function_name] = function
-        return self._arn + function_name
+        return _ARN + function_name
 
+    @operation
     def invoke(
         self,
         *,
@@ -93,52 +83,33 @@ class MemoryLambda:
         ClientContext: str = "",
     ) -> dict[str, Any]:
         """A handler that raises is a 200 with `FunctionError`; the payload then tells what."""
-        name = FunctionName.removeprefix(self._arn)
+        name = FunctionName.removeprefix(_ARN)
         function = self._functions.get(name)
         if function is None:
-            raise client_error(
-                "Invoke",
-                "ResourceNotFoundException",
-                f"Function not found: {self._arn}{name}",
-                status=404,
-            )
+            text = f"Function not found: {_ARN}{name}"
+            raise Refused("ResourceNotFoundException", text, status=404)
         octets = Payload.encode() if isinstance(Payload, str) else bytes(Payload)
-        _check_size(octets, InvocationType)
-        try:
-            event = json.loads(octets or b"{}")
-        except ValueError:
-            raise client_error(
-                "Invoke",
-                "InvalidRequestContentException",
-                "Could not parse request body into json",
-            ) from None
-        request_id = self._ids()
-        if InvocationType == "DryRun":
-            return {"StatusCode": 204, "ResponseMetadata": answered(204)}
-        deadline = self._clock() + self._timeout
-        context = InvocationContext(
+        is_event = InvocationType == "Event"
+        if len(octets) > (largest := _LARGEST_EVENT if is_event else _LARGEST_REQUEST):
+            # The service model calls it RequestTooLargeException; this code is what really comes.
+            text = f"{len(octets)} byte payload is too large (limit {largest} bytes)"
+            raise Refused("RequestEntityTooLargeException", text, status=413)
+        context = Context(
+            self._clock,
+            self._clock() + self._timeout,
+            _decoded(ClientContext) if ClientContext and not is_event else None,
             function_name=name,
-            aws_request_id=request_id,
-            invoked_function_arn=self._arn + name,
-            client_context=_decoded(ClientContext) if InvocationType != "Event" else None,
-            memory_limit_in_mb=512,
-            remaining=lambda: deadline - self._clock(),
+            invoked_function_arn=_ARN + name,
+            aws_request_id=self._ids(),
         )
-        payload, failed = _run(function, event, context)
-        if InvocationType == "Event":
-            return {"StatusCode": 202, "Payload": _stream(b""), "ResponseMetadata": answered(202)}
-        answer: dict[str, Any] = {
-            "StatusCode": 200,
-            "ExecutedVersion": "$LATEST",
-            "Payload": _stream(payload),
-            "ResponseMetadata": answered(),
-        }
-        if failed:
-            answer["FunctionError"] = "Unhandled"
-        return answer
+        payload, failed = _run(function, _loaded(octets or b"{}"), context)
+        if is_event:
+            return {"StatusCode": 202, "Payload": _stream(b"")}
+        error = {"FunctionError": "Unhandled"} if failed else {}
+        return {"StatusCode": 200, "Payload": _stream(payload), **error}
 
 
-def _run(function: Function, event: object, context: InvocationContext) -> tuple[bytes, bool]:
+def _run(function: Function, event: object, context: Context) -> tuple[bytes, bool]:
     """What the function answers, and whether that is an error."""
     try:
         payload = json.dumps(function(event, context)).encode()
@@ -158,41 +129,25 @@ def _error(message: str, kind: str) -> bytes:
     return json.dumps({"errorMessage": message, "errorType": kind}).encode()
 
 
-def _check_size(octets: bytes, invocation_type: str) -> None:
-    # The service model calls it RequestTooLargeException; this code is what really comes.
-    if len(octets) > _LARGEST_REQUEST:
-        raise client_error(
-            "Invoke",
-            "RequestEntityTooLargeException",
-            f"Request must be smaller than {_LARGEST_REQUEST} bytes for the InvokeFunction "
-            "operation",
-            status=413,
-        )
-    if invocation_type == "Event" and len(octets) > _LARGEST_EVENT:
-        raise client_error(
-            "Invoke",
-            "RequestEntityTooLargeException",
-            f"{len(octets)} byte payload is too large for the Event invocation type "
-            f"(limit {_LARGEST_EVENT} bytes)",
-            status=413,
-        )
-
-
-def _decoded(text: str) -> InvocationClientContext | None:
-    if not text:
-        return None
-    if len(text) > _LARGEST_CLIENT_CONTEXT:
-        raise client_error(
-            "Invoke", "InvalidRequestContentException", "Client context is too large"
-        )
+def _loaded(text: bytes) -> Any:
     try:
-        members = json.loads(base64.b64decode(text, validate=True))
-        return InvocationClientContext(members.get("custom", {}), members.get("env", {}))
-    except (ValueError, AttributeError):
-        raise client_error(
-            "Invoke",
+        return json.loads(text)
+    except ValueError:
+        raise Refused(
+            "InvalidRequestContentException", "Could not parse request body into json"
+        ) from None
+
+
+def _decoded(text: str) -> ClientContext:
+    try:
+        if len(text) > _LARGEST_CLIENT_CONTEXT:
+            raise ValueError(text)
+        return ClientContext(json.loads(base64.b64decode(text, validate=True))["custom"])
+    except (ValueError, LookupError, TypeError):
+        raise Refused(
             "InvalidRequestContentException",
-            "Client context must be a valid Base64-encoded JSON object.",
+            f"Client context is not base64 of a JSON object, or has more than"
+            f" {_LARGEST_CLIENT_CONTEXT} bytes",
         ) from None
 
 

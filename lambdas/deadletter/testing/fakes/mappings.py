@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from deadletter.testing.fakes.errors import client_error
+from deadletter.testing.fakes.errors import Refused, operation
 
 _TAG_VALUE = re.compile(r"[\w\s.:/=+@-]{0,256}")
 
@@ -29,8 +29,7 @@ class _Stored:
     function: str
     queue: str
     enabled: bool = True
-    scaling: dict[str, int] = field(default_factory=dict)
-    provisioned: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, dict[str, int]] = field(default_factory=dict)
     changed_at: float = 0.0
     settles_at: float = 0.0
     transient: str = ""
@@ -49,23 +48,20 @@ class MemoryMappings:
         self._change_seconds = change_seconds
         self._mappings: dict[str, _Stored] = {}
 
+    @operation
     def create_event_source_mapping(
-        self,
-        *,
-        FunctionName: str,
-        EventSourceArn: str,
-        ScalingConfig: Mapping[str, int] | None = None,
-        ProvisionedPollerConfig: Mapping[str, int] | None = None,
+        self, *, FunctionName: str, EventSourceArn: str, **limits: Mapping[str, int]
     ) -> dict[str, Any]:
+        """`limits` are ScalingConfig or ProvisionedPollerConfig; an empty one is none."""
         uuid = f"00000000-0000-4000-8000-{len(self._mappings):012}"
         arn = f"arn:aws:lambda:us-east-1:123456789012:event-source-mapping:{uuid}"
         stored = _Stored(arn, FunctionName, EventSourceArn, changed_at=self._clock())
-        _limit("CreateEventSourceMapping", stored, ScalingConfig, ProvisionedPollerConfig)
+        stored.limits = _checked(limits)
         self._mappings[uuid] = stored
         return self._answer(uuid)
 
+    @operation
     def get_event_source_mapping(self, *, UUID: str) -> dict[str, Any]:
-        self._find("GetEventSourceMapping", UUID)
         return self._answer(UUID)
 
     def get_paginator(self, name: str) -> MemoryMappings:
@@ -82,17 +78,14 @@ class MemoryMappings:
             ]
         }
 
+    @operation
     def update_event_source_mapping(
-        self,
-        *,
-        UUID: str,
-        Enabled: bool | None = None,
-        ScalingConfig: Mapping[str, int] | None = None,
-        ProvisionedPollerConfig: Mapping[str, int] | None = None,
+        self, *, UUID: str, Enabled: bool | None = None, **limits: Mapping[str, int]
     ) -> dict[str, Any]:
-        stored = self._find("UpdateEventSourceMapping", UUID)
-        self._check_idle("UpdateEventSourceMapping", stored)
-        _limit("UpdateEventSourceMapping", stored, ScalingConfig, ProvisionedPollerConfig)
+        stored = self._find(UUID)
+        if self._clock() < stored.settles_at:
+            raise Refused("ResourceInUseException", "in use")
+        stored.limits = _checked({**stored.limits, **limits})
         words = {None: "Updating", True: "Enabling", False: "Disabling"}
         stored.transient = words[Enabled]
         stored.enabled = stored.enabled if Enabled is None else Enabled
@@ -100,36 +93,34 @@ class MemoryMappings:
         stored.changed_at = stored.settles_at
         return self._answer(UUID)
 
+    @operation
     def list_tags(self, *, Resource: str) -> dict[str, Any]:
-        return {"Tags": dict(self._tagged("ListTags", Resource).tags)}
+        return {"Tags": dict(self._find(Resource).tags)}
 
+    @operation
     def tag_resource(self, *, Resource: str, Tags: Mapping[str, str]) -> dict[str, Any]:
-        stored = self._tagged("TagResource", Resource)
+        stored = self._find(Resource)
         if not all(_TAG_VALUE.fullmatch(value) for value in Tags.values()):
-            raise _invalid("TagResource", "a tag's value has a character that is not allowed")
+            raise _invalid("a tag's value has a character that is not allowed")
         stored.tags |= Tags
         return {}
 
+    @operation
     def untag_resource(self, *, Resource: str, TagKeys: Sequence[str]) -> dict[str, Any]:
-        stored = self._tagged("UntagResource", Resource)
+        stored = self._find(Resource)
         for key in TagKeys:
             stored.tags.pop(key, None)
         return {}
 
-    def _find(self, operation: str, uuid: str) -> _Stored:
+    def _find(self, name: str) -> _Stored:
+        """The mapping with this UUID, or with this ARN."""
+        uuid = name.rpartition(":")[2]
         if uuid not in self._mappings:
-            raise client_error(operation, "ResourceNotFoundException", uuid, status=404)
+            raise Refused("ResourceNotFoundException", uuid, status=404)
         return self._mappings[uuid]
 
-    def _tagged(self, operation: str, arn: str) -> _Stored:
-        return self._find(operation, arn.rpartition(":")[2])
-
-    def _check_idle(self, operation: str, stored: _Stored) -> None:
-        if self._clock() < stored.settles_at:
-            raise client_error(operation, "ResourceInUseException", "in use", status=400)
-
     def _answer(self, uuid: str) -> dict[str, Any]:
-        stored = self._mappings[uuid]
+        stored = self._find(uuid)
         settled = self._clock() >= stored.settles_at
         state = "Enabled" if stored.enabled else "Disabled"
         return {
@@ -139,30 +130,24 @@ class MemoryMappings:
             "EventSourceArn": stored.queue,
             "State": state if settled else stored.transient,
             "LastModified": datetime.fromtimestamp(min(stored.changed_at, self._clock()), UTC),
-            **({"ScalingConfig": dict(stored.scaling)} if stored.scaling else {}),
-            **({"ProvisionedPollerConfig": dict(stored.provisioned)} if stored.provisioned else {}),
+            **stored.limits,
         }
 
 
-def _limit(
-    operation: str,
-    stored: _Stored,
-    scaling: Mapping[str, int] | None,
-    provisioned: Mapping[str, int] | None,
-) -> None:
-    """Change the limits, and refuse what Lambda refuses."""
-    wanted = dict(stored.scaling if scaling is None else scaling)
-    pollers = dict(stored.provisioned if provisioned is None else provisioned)
-    for name, value in [*wanted.items(), *pollers.items()]:
+def _checked(limits: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """The limits that there are, as Lambda takes them; it refuses those beyond a range."""
+    kept = {name: dict(limit) for name, limit in limits.items() if limit}
+    for name, value in (member for limit in kept.values() for member in limit.items()):
         lowest, highest = _RANGES[name]
         if not lowest <= value <= highest:
-            raise _invalid(operation, f"{name} must be {lowest} to {highest}")
+            raise _invalid(f"{name} must be {lowest} to {highest}")
+    pollers = kept.get("ProvisionedPollerConfig", {})
     if pollers.get("MinimumPollers", 2) > pollers.get("MaximumPollers", 2_000):
-        raise _invalid(operation, "MinimumPollers must not be above MaximumPollers")
-    if wanted and pollers:
-        raise _invalid(operation, "MaximumConcurrency is not supported in provisioned mode")
-    stored.scaling, stored.provisioned = wanted, pollers
+        raise _invalid("MinimumPollers must not be above MaximumPollers")
+    if len(kept) > 1:
+        raise _invalid("MaximumConcurrency is not supported in provisioned mode")
+    return kept
 
 
-def _invalid(operation: str, message: str) -> Exception:
-    return client_error(operation, "InvalidParameterValueException", message)
+def _invalid(message: str) -> Refused:
+    return Refused("InvalidParameterValueException", message)

@@ -7,12 +7,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple
 
-from deadletter.testing.fakes.errors import malformed
+from deadletter.testing.fakes.errors import Refused
 from deadletter.testing.fakes.sqs_requests import (
     LARGEST_MESSAGE,
-    RequestRefused,
     invalid_value,
     unknown_attribute,
 )
@@ -22,7 +21,6 @@ VISIBLE: State = "visible"
 DELAYED: State = "delayed"
 IN_FLIGHT: State = "in flight"
 
-NOTHING: Mapping[str, Any] = {}
 # Seconds: what DelaySeconds, WaitTimeSeconds and the visibility of one receive may reach.
 LONGEST_DELAY = 900
 LONGEST_WAIT = 20
@@ -40,32 +38,17 @@ _NUMBERS = {
     "ReceiveMessageWaitTimeSeconds": (0, 0, LONGEST_WAIT),
     "VisibilityTimeout": (30, 0, LONGEST_VISIBILITY),
 }
-_FIFO_DEFAULTS = {
-    "FifoQueue": "true",
-    "ContentBasedDeduplication": "false",
-    "DeduplicationScope": "queue",
-    "FifoThroughputLimit": "perQueue",
-}
-# An empty value takes these away.
-_REMOVABLE = frozenset(("Policy", "RedrivePolicy", "RedriveAllowPolicy"))
-_SETTABLE = frozenset(
-    (
-        *_NUMBERS,
-        *_FIFO_DEFAULTS,
-        *_REMOVABLE,
-        *("SqsManagedSseEnabled", "KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds"),
-    )
-)
+_ENCRYPTION = ("SqsManagedSseEnabled", "KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds")
+_SETTABLE = frozenset((*_NUMBERS, *_ENCRYPTION, "Policy", "RedrivePolicy", "RedriveAllowPolicy"))
 READABLE = _SETTABLE | {
-    *("All", "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"),
+    *("All", "FifoQueue", "QueueArn", "CreatedTimestamp"),
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LiveMessage:
+class LiveMessage(NamedTuple):
     """A message that a queue holds at this moment: what an invariant is checked against.
 
     `attributes` are the user's, in API shape, not copied: look, don't touch. `sent_at` is epoch
@@ -100,54 +83,43 @@ class QueueMeasure:
     age: float
 
 
+@dataclass(eq=False, slots=True)
 class Message:
-    __slots__ = (
-        "arrived_at",
-        "attributes",
-        "attributes_md5",
-        "body",
-        "body_md5",
-        "deduplication_id",
-        "first_received_at",
-        "group",
-        "id",
-        "receive_count",
-        "received_at",
-        "receives_here",
-        "sender",
-        "sent_at",
-        "sequence",
-        "source_arn",
-        "state",
-        "system_md5",
-        "trace",
-        "visible_at",
-    )
+    """A message in a queue, and what has become of it there."""
 
-    state: State
+    body: str
+    body_md5: str
+    sender: str
+    sent_at: float
+    attributes: Mapping[str, Mapping[str, Any]]
+    trace: str
+    group: str
+    deduplication_id: str
+    arrived_at: float = 0.0
+    visible_at: float = 0.0
+    id: str = ""
+    sequence: str = ""
+    source_arn: str = ""
+    first_received_at: float = 0.0
+    received_at: float = 0.0
+    receive_count: int = 0
+    # The redrive policy counts per queue, ApproximateReceiveCount across queues.
+    receives_here: int = 0
+    state: State = VISIBLE
 
-    def __init__(self, body: str, body_md5: str, sender: str, now: float) -> None:
-        self.id = ""
-        self.body = body
-        self.body_md5 = body_md5
-        self.attributes: Mapping[str, Mapping[str, Any]] = NOTHING
-        self.attributes_md5 = ""
-        self.trace = ""
-        self.system_md5 = ""
-        self.sender = sender
-        self.group = ""
-        self.deduplication_id = ""
-        self.sequence = ""
-        self.source_arn = ""
-        self.sent_at = now
-        self.arrived_at = now
-        self.visible_at = now
-        self.first_received_at = 0.0
-        self.received_at = 0.0
-        self.receive_count = 0
-        # The redrive policy counts per queue, ApproximateReceiveCount across queues.
-        self.receives_here = 0
-        self.state = VISIBLE
+    def live(self, queue: str) -> LiveMessage:
+        return LiveMessage(
+            queue,
+            self.id,
+            self.body,
+            self.attributes,
+            self.state,
+            self.receive_count,
+            self.sent_at,
+            self.group,
+            self.sender,
+            self.sequence,
+        )
 
     def system(self) -> dict[str, str]:
         names = {
@@ -207,11 +179,11 @@ class FakeQueue:
         self.name = name
         self.arn = arn
         self.fifo = name.endswith(".fifo")
-        self.created = self.modified = now
+        self.created = now
         self.attributes = {name: str(row[0]) for name, row in _NUMBERS.items()}
         self.attributes["SqsManagedSseEnabled"] = "true"
         if self.fifo:
-            self.attributes.update(_FIFO_DEFAULTS)
+            self.attributes["FifoQueue"] = "true"
         self.delay = self.largest = self.retention = self.wait = self.visibility = 0
         self.dead_letter_arn = ""
         self.max_receive_count = 0
@@ -231,53 +203,41 @@ class FakeQueue:
         self, attributes: Mapping[str, str], find: Callable[[str], FakeQueue | None]
     ) -> None:
         """Set queue attributes, all or none. `find` knows the account's queues by ARN."""
-        changed = dict(self.attributes)
+        if unknown := attributes.keys() - _SETTABLE:
+            raise unknown_attribute(unknown)
         for name, value in attributes.items():
-            if type(value) is not str:
-                raise malformed(f"queue attribute {name} is a string")
-            if name not in _SETTABLE or (name in _FIFO_DEFAULTS and not self.fifo):
-                raise unknown_attribute([name])
-            if name in _NUMBERS:
-                _, least, most = _NUMBERS[name]
-                if not (value.isascii() and value.isdigit() and least <= int(value) <= most):
-                    raise RequestRefused(
-                        "InvalidAttributeValue", f"Invalid value for the parameter {name}."
-                    )
-            changed[name] = value
-            if not value and name in _REMOVABLE:
-                del changed[name]
+            _, least, most = _NUMBERS.get(name, (0, 0, 0))
+            if name in _NUMBERS and not (value.isdigit() and least <= int(value) <= most):
+                raise Refused("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
         if "RedrivePolicy" in attributes:
-            self.dead_letter_arn, self.max_receive_count = (
-                self._redrive_policy(changed["RedrivePolicy"], find)
-                if "RedrivePolicy" in changed
-                else ("", 0)
-            )
-        self.attributes = changed
-        self.delay = int(changed["DelaySeconds"])
-        self.largest = int(changed["MaximumMessageSize"])
-        self.retention = int(changed["MessageRetentionPeriod"])
-        self.wait = int(changed["ReceiveMessageWaitTimeSeconds"])
-        self.visibility = int(changed["VisibilityTimeout"])
+            self._point_to(attributes["RedrivePolicy"], find)
+        # An empty value takes an attribute away.
+        self.attributes = {
+            name: value for name, value in {**self.attributes, **attributes}.items() if value
+        }
+        self.delay, self.largest, self.retention, self.wait, self.visibility = (
+            int(self.attributes[name]) for name in _NUMBERS
+        )
 
-    def _redrive_policy(
-        self, text: str, find: Callable[[str], FakeQueue | None]
-    ) -> tuple[str, int]:
-        def refuse(reason: str) -> NoReturn:
-            raise invalid_value(text, "RedrivePolicy", reason)
-
+    def _point_to(self, policy: str, find: Callable[[str], FakeQueue | None]) -> None:
+        """Make another queue the dead-letter queue of this one; "" for none."""
+        if not policy:
+            self.dead_letter_arn, self.max_receive_count = "", 0
+            return
         try:
-            policy = json.loads(text)
-            arn, count = str(policy["deadLetterTargetArn"]), int(policy["maxReceiveCount"])
+            members = json.loads(policy)
+            arn, count = str(members["deadLetterTargetArn"]), int(members["maxReceiveCount"])
         except (ValueError, TypeError, KeyError):
-            refuse("It is an object with deadLetterTargetArn and maxReceiveCount.")
-        if not 1 <= count <= 1_000:
-            refuse("maxReceiveCount is from 1 to 1000.")
+            arn, count = "", 0
         target = find(arn)
-        if target is None:
-            refuse("Dead letter target does not exist.")
-        if target.fifo is not self.fifo:
-            refuse("Dead-letter queue must be same type of queue as the source.")
-        return arn, count
+        if target is None or target.fifo is not self.fifo or not 1 <= count <= 1_000:
+            raise invalid_value(
+                policy,
+                "RedrivePolicy",
+                "It has deadLetterTargetArn, of a queue of the same type, and maxReceiveCount,"
+                " which is from 1 to 1000.",
+            )
+        self.dead_letter_arn, self.max_receive_count = arn, count
 
     def settle(self, now: float) -> None:
         """What time alone does: delays and visibility timeouts end, old messages expire."""

@@ -3,12 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from hashlib import md5
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from deadletter.testing.fakes.errors import client_error, malformed
+from deadletter.testing.fakes.errors import Refused, malformed
 
 # Bytes: one message with its attributes, and also one whole batch of them.
 LARGEST_MESSAGE = 1_048_576
@@ -29,54 +26,27 @@ _VALUE_KEYS = frozenset(
 )
 
 
-class RequestRefused(Exception):
-    """A request, or one entry of a batch, that SQS turns down."""
-
-    def __init__(
-        self, code: str, message: str, shape: str | None = None, *, status: int = 400
-    ) -> None:
-        self.code = code
-        self.message = message
-        self.shape = shape or code
-        self.status = status
-
-    def raised_by(self, operation: str) -> ClientError:
-        return client_error(
-            operation, self.code, self.message, status=self.status, shape=self.shape
-        )
-
-    def entry(self, entry_id: str) -> dict[str, Any]:
-        return {
-            "Id": entry_id,
-            "SenderFault": True,
-            "Code": self.code,
-            "Message": self.message,
-        }
+def invalid(message: str) -> Refused:
+    return Refused("InvalidParameterValue", message)
 
 
-def invalid(message: str) -> RequestRefused:
-    return RequestRefused("InvalidParameterValue", message, "InvalidParameterValueException")
-
-
-def invalid_value(value: object, parameter: str, reason: str) -> RequestRefused:
+def invalid_value(value: object, parameter: str, reason: str) -> Refused:
     return invalid(f"Value {value} for parameter {parameter} is invalid. Reason: {reason}")
 
 
-def missing(parameter: str) -> RequestRefused:
-    return RequestRefused(
-        "MissingParameter",
-        f"The request must contain the parameter {parameter}.",
-        "MissingRequiredParameterException",
-    )
+def missing(parameter: str) -> Refused:
+    return Refused("MissingParameter", f"The request must contain the parameter {parameter}.")
 
 
-def prefixed(name: str, message: str, shape: str | None = None) -> RequestRefused:
-    return RequestRefused(f"AWS.SimpleQueueService.{name}", message, shape or name)
+def prefixed(name: str, message: str) -> Refused:
+    return Refused(f"AWS.SimpleQueueService.{name}", message)
 
 
-def check_batch(
-    entries: Sequence[Mapping[str, Any]], known: frozenset[str], needed: Sequence[str]
-) -> None:
+def unknown_attribute(names: Iterable[str]) -> Refused:
+    return Refused("InvalidAttributeName", f"Unknown Attribute {min(names)}.")
+
+
+def check_batch(entries: Sequence[Mapping[str, Any]], known: frozenset[str], needed: str) -> None:
     if not isinstance(entries, list | tuple):
         raise malformed("Entries is a list")
     if not entries:
@@ -88,14 +58,11 @@ def check_batch(
         )
     seen = set()
     for entry in entries:
-        check_mapping(entry, "an entry")
         entry_id = entry.get("Id")
-        if (
-            type(entry_id) is not str
-            or not entry.keys() <= known
-            or any(type(entry.get(name)) is not str for name in needed)
-        ):
-            raise malformed(f"an entry has Id, {', '.join(needed)} and no unknown member")
+        if not (isinstance(entry_id, str) and isinstance(entry.get(needed), str)):
+            raise malformed(f"an entry has Id and {needed}, which are strings")
+        if not entry.keys() <= known:
+            raise malformed(f"an entry has no member but {', '.join(known)}")
         if not _ENTRY_ID(entry_id):
             raise prefixed(
                 "InvalidBatchEntryId",
@@ -114,25 +81,11 @@ def check_token(token: str, parameter: str) -> None:
         raise invalid_value(token, parameter, "It has 1 to 128 printable ASCII characters.")
 
 
-def check_mapping(value: object, what: str) -> None:
-    # The first half is for speed: nearly everything is a plain dict.
-    if type(value) is not dict and not isinstance(value, Mapping):
-        raise malformed(f"{what} is a mapping")
-
-
-def check_whole(value: object, parameter: str) -> None:
+def check_range(value: int, parameter: str, most: int, least: int = 0) -> None:
     if type(value) is not int:
         raise malformed(f"{parameter} is a whole number")
-
-
-def check_range(value: int, parameter: str, least: int, most: int) -> None:
-    check_whole(value, parameter)
     if not least <= value <= most:
         raise invalid_value(value, parameter, f"Must be between {least} and {most}, if provided.")
-
-
-def unknown_attribute(names: Iterable[str]) -> RequestRefused:
-    return RequestRefused("InvalidAttributeName", f"Unknown Attribute {min(names)}.")
 
 
 def accept_body(body: str) -> bytes:
@@ -142,7 +95,7 @@ def accept_body(body: str) -> bytes:
     if not body:
         raise missing("MessageBody")
     if _has_forbidden(body):
-        raise RequestRefused(
+        raise Refused(
             "InvalidMessageContents", "The message holds characters outside the allowed set."
         )
     return body.encode()
@@ -150,9 +103,10 @@ def accept_body(body: str) -> bytes:
 
 def accept_attributes(
     attributes: Mapping[str, Mapping[str, Any]],
-) -> tuple[dict[str, dict[str, Any]], str, int]:
-    """Our own copy of message attributes, their MD5 and their size in bytes."""
-    check_mapping(attributes, "MessageAttributes")
+) -> tuple[dict[str, dict[str, Any]], int]:
+    """Our own copy of message attributes, and their size in bytes."""
+    if not isinstance(attributes, Mapping):
+        raise malformed("MessageAttributes is a mapping")
     if len(attributes) > _MOST_ATTRIBUTES:
         raise invalid(
             f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum [10]."
@@ -161,7 +115,6 @@ def accept_attributes(
     size = 0
     for name, value in attributes.items():
         _check_name(name)
-        check_mapping(value, "a message attribute")
         data_type = value.get("DataType")
         if type(data_type) is not str or not value.keys() <= _VALUE_KEYS:
             raise malformed("a message attribute has a DataType and one value")
@@ -187,33 +140,10 @@ def accept_attributes(
             size += len(content) if content.isascii() else len(content.encode())
         size += len(name.encode()) + len(data_type.encode())
         accepted[name] = {field: content, "DataType": data_type}
-    return accepted, attributes_md5(accepted), size
-
-
-def attributes_md5(attributes: Mapping[str, Mapping[str, Any]]) -> str:
-    """The digest that SQS sends along; the SQS Developer Guide describes its encoding."""
-    if not attributes:
-        return ""
-    parts: list[bytes] = []
-    for name in sorted(attributes):
-        value = attributes[name]
-        content = value.get("BinaryValue")
-        if content is None:
-            transport, content = b"\x01", value["StringValue"].encode()
-        else:
-            transport = b"\x02"
-        parts += (_measured(name), _measured(value["DataType"]), transport)
-        parts += (len(content).to_bytes(4, "big"), content)
-    return md5(b"".join(parts), usedforsecurity=False).hexdigest()
+    return accepted, size
 
 
 # Producers use few names and types, over and over.
-
-
-@lru_cache(4096)
-def _measured(text: str) -> bytes:
-    octets = text.encode()
-    return len(octets).to_bytes(4, "big") + octets
 
 
 @lru_cache(4096)
