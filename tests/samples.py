@@ -8,16 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from deadletter.contract import Reason
-from deadletter.failure.failure import (
-    CONNECTION_REFUSED,
-    PERMANENT,
-    TIMEOUT,
-    Blame,
-    Category,
-    Failure,
-    blame_of_status,
-)
+from deadletter.contract import PERMANENT, Blame, Category, Reason
+from deadletter.failure.failure import CONNECTION_REFUSED, TIMEOUT, Failure, blame_of_status
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp

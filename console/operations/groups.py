@@ -662,7 +662,7 @@ def step_for(group: Letters, by: By, pipeline: str | None, queues: str) -> Step:
 
 def key_of(newest: CauseEntry) -> CauseKey:
     """The row of the cause that explains a failure."""
-    from deadletter.failure.failure import PERMANENT, Blame
+    from deadletter.contract import PERMANENT, Blame
 
     error = newest.error_type
     if not newest.category:

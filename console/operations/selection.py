@@ -17,8 +17,7 @@ from enum import StrEnum
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import Reason
-from deadletter.failure.category import Category
+from deadletter.contract import Category, Reason
 from deadletter.message.strict_json import Unreadable, read_json
 
 from .errors import Cause, Problem

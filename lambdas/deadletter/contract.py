@@ -156,6 +156,19 @@ class Reason(StrEnum):
     """It was left over when its replay run ended early."""
 
 
+class Blame(StrEnum):
+    """What a failure speaks of: the dependency, its configuration, or neither of them.
+
+    CONFIGURATION is a missing permission, an invalid key or an endpoint that does not exist: a
+    person has to repair it, and until then every message fails. NEITHER is the message, the
+    code, the machine, or unknown.
+    """
+
+    DEPENDENCY = "dependency"
+    CONFIGURATION = "configuration"
+    NEITHER = "neither"
+
+
 class Category(StrEnum):
     """Who can cure a failure: time, the producer, the business, or the dependency's owner."""
 
@@ -164,6 +177,9 @@ class Category(StrEnum):
     BUSINESS = "business"
     INTEGRATION = "integration"
 
+
+PERMANENT = frozenset({Category.SCHEMA, Category.BUSINESS})
+"""Categories that further attempts cannot cure."""
 
 PARKED_FOR = (*Reason, *Category)
 """The keys of `parking_for`: each reason, and the category of the failure that is parked."""

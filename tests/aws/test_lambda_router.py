@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.functions import LambdaRouter
-from deadletter.contract import Reason
-from deadletter.failure.failure import Category
+from deadletter.contract import Category, Reason
 from deadletter.failure.ledger import LedgerRow
 from deadletter.routing.decision import Hold, Redrive
 from deadletter.routing.direct_router import DirectRouter

@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from deadletter.aws.dynamodb import plain
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.contract import CAUSE_SHARDS, CAUSES, Reason, cause_partition
+from deadletter.contract import CAUSE_SHARDS, CAUSES, Category, Reason, cause_partition
 from deadletter.failure.cause_index import SEEN_WITHIN, CauseEntry, entry_from_item
 from deadletter.failure.classify import diagnose
-from deadletter.failure.failure import Category, Failure
+from deadletter.failure.failure import Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import (
     LIVES,

@@ -14,9 +14,8 @@ from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.events import EventBus
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.metrics import recovered_letters
-from deadletter.contract import DAY, MINUTE, EventType
+from deadletter.contract import DAY, MINUTE, Category, EventType
 from deadletter.events.schema import problems
-from deadletter.failure.category import Category
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.redrive.lease import LeaseUnavailable

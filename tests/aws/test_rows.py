@@ -24,8 +24,7 @@ from deadletter.aws.rows import (
     whole,
 )
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.contract import CAUSE_SHARDS, ROWS_KEPT, cause_partition, lane_partition
-from deadletter.failure.category import Category
+from deadletter.contract import CAUSE_SHARDS, ROWS_KEPT, Category, cause_partition, lane_partition
 from deadletter.failure.failure import Failure
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter, compact_json, to_json

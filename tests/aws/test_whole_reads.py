@@ -28,8 +28,8 @@ from deadletter.aws.waiting_room import MOST_PAGES, DynamoDBLanes, DynamoDBWaiti
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.circuit.transitions import Tripped
-from deadletter.contract import ROWS_KEPT
-from deadletter.failure.failure import Category, Failure
+from deadletter.contract import ROWS_KEPT, Category
+from deadletter.failure.failure import Failure
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter

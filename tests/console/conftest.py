@@ -45,9 +45,9 @@ from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.moving import answer_request
 from deadletter.aws.wiring.world import World
-from deadletter.contract import CHANGES, MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.contract import CHANGES, MAIN_DLQ, PARKED_LANE, Category, parking_source
 from deadletter.failure.causes import FailedTry, Second
-from deadletter.failure.failure import Category, Failure
+from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp
 from deadletter.message.letter import Letter

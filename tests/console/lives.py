@@ -14,8 +14,8 @@ from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
+from deadletter.contract import Category
 from deadletter.failure.about_letter import about_letter
-from deadletter.failure.failure import Category
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp

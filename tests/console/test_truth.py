@@ -16,7 +16,7 @@ from console.operations.replay_report import MEANING
 from deadletter.aws import claims
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.failure.failure import Category
+from deadletter.contract import Category
 from deadletter.failure.ledger import Recovery
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp

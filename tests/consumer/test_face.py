@@ -10,7 +10,7 @@ import pytest
 
 from deadletter.aws.registration import NotRegistered, look_up
 from deadletter.consumer import Permanent, Skip, Transient, consume, consumer, runtime
-from deadletter.failure.failure import Category
+from deadletter.contract import Category
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from deadletter.contract import Category
 from deadletter.events.schema import problems
-from deadletter.failure.failure import Category
 from tests.e2e import canaries
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Post, Receiver

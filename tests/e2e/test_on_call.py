@@ -19,9 +19,9 @@ from console.cli.exit import Exit
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.contract import delay_lane, run_object
+from deadletter.contract import Category, delay_lane, run_object
 from deadletter.failure.causes import CauseHold
-from deadletter.failure.failure import Category, Failure
+from deadletter.failure.failure import Failure
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp

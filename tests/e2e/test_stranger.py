@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.failure.failure import Category
+from deadletter.contract import Category
 from sandbox.server import ACCOUNT, REGION, Sandbox
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver

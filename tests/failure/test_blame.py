@@ -11,10 +11,10 @@ from botocore.retries.standard import ThrottledRetryableChecker, TransientRetrya
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.contract import Blame, Category
 from deadletter.failure import codes
 from deadletter.failure.blame import blame_of, own_blame, teams_word
 from deadletter.failure.classify import diagnose
-from deadletter.failure.failure import Blame, Category
 from deadletter.failure.foreign import chain_of
 from deadletter.failure.signals import Permanent
 from tests.each_row import each_row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from deadletter.contract import Blame
 from deadletter.failure.cause_index import (
     LARGEST_ENTRY,
     NO_FINGERPRINT,
@@ -13,7 +14,6 @@ from deadletter.failure.cause_index import (
     entry_from_item,
     shard_of,
 )
-from deadletter.failure.failure import Blame
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import AboutLetter
 from tests.each_row import each_row

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deadletter.contract import Blame
 from deadletter.failure.causes import (
     BEFORE,
     BUCKET,
@@ -31,7 +32,6 @@ from deadletter.failure.causes import (
     cause_of,
     seconds_of,
 )
-from deadletter.failure.failure import Blame
 from tests.each_row import each_row
 from tests.samples import failed
 

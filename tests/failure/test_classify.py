@@ -20,8 +20,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Json
 
+from deadletter.contract import Blame, Category
 from deadletter.failure.classify import Diagnosis, diagnose, retry_after
-from deadletter.failure.failure import Blame, Category
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.strict_json import Unreadable

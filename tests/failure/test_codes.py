@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deadletter.contract import Blame
 from deadletter.failure import codes
-from deadletter.failure.failure import Blame
 from tests.each_row import each_row
 
 DEPENDENCY, CONFIGURATION, NEITHER = Blame.DEPENDENCY, Blame.CONFIGURATION, Blame.NEITHER

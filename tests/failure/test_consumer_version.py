@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deadletter.failure.category import Category
+from deadletter.contract import Category
 from deadletter.failure.consumer_version import version_in
 from deadletter.failure.failure import MOST_VERSION, Failure, from_data
 from tests.each_row import each_row

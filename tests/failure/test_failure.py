@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.failure.failure import (
-    PERMANENT,
-    Blame,
-    Category,
-    Failure,
-    blame_of_status,
-    from_data,
-)
+from deadletter.contract import PERMANENT, Blame, Category
+from deadletter.failure.failure import Failure, blame_of_status, from_data
 from tests.each_row import each_row
 from tests.samples import failed, texts
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from deadletter.contract import config_key
-from deadletter.failure.failure import Blame
+from deadletter.contract import Blame, config_key
 from deadletter.failure.fate import (
     ACKNOWLEDGED,
     GIVEN_BACK,

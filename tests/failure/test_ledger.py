@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.contract import Reason
-from deadletter.failure.failure import Blame, Failure
+from deadletter.contract import Blame, Reason
+from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
     LIVES,
     NO_ROW,

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from deadletter.failure.failure import Category
+from deadletter.contract import Category
 from deadletter.failure.signals import (
     OutOfTime,
     Permanent,

@@ -30,6 +30,7 @@ from deadletter.aws.wiring.judging import router_for
 from deadletter.contract import (
     CAUSE_SHARDS,
     ROWS_KEPT,
+    Category,
     Partition,
     body_object,
     cause_partition,
@@ -37,7 +38,6 @@ from deadletter.contract import (
     lane_partition,
     run_lane,
 )
-from deadletter.failure.category import Category
 from deadletter.failure.failure import Failure
 from deadletter.message import stamp as stamps
 from deadletter.message.confirmation import Confirmation

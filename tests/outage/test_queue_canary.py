@@ -18,7 +18,8 @@ from deadletter.circuit.transitions import (
     Refusal,
     Tripped,
 )
-from deadletter.failure.failure import Blame, Category, Failure
+from deadletter.contract import Blame, Category
+from deadletter.failure.failure import Failure
 from deadletter.failure.fate import GIVEN_BACK
 from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable, Recovery
 from deadletter.message.queue import QueueUnavailable

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.transitions import CanaryVerdict
-from deadletter.failure.failure import Blame, Category, Failure
+from deadletter.contract import Blame, Category
+from deadletter.failure.failure import Failure
 from deadletter.failure.fate import GIVEN_BACK
 from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable
 from deadletter.message.envelope import QueueTraits

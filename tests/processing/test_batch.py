@@ -18,9 +18,8 @@ from deadletter.circuit.state import (
     Permit,
     State,
 )
-from deadletter.contract import Mode
+from deadletter.contract import Blame, Category, Mode
 from deadletter.failure.blame import teams_word
-from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Evidence, Fate
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps

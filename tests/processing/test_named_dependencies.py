@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import Circuit, Permit, State
+from deadletter.contract import Blame
 from deadletter.failure.blame import teams_word
-from deadletter.failure.failure import Blame
 from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp

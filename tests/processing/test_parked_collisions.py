@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import LedgerKeeps, Mode
-from deadletter.failure.failure import COLLIDED, Category
-from deadletter.failure.fate import Fate
+from deadletter.contract import Category, LedgerKeeps, Mode
+from deadletter.failure.fate import COLLIDED, Fate
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.processing.batch import Consumer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.failure.failure import Category
+from deadletter.contract import Category
 from deadletter.failure.ledger import RecordsUnavailable, Recovery
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.processing.idempotency import BusinessKey, Claim, Standing

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from deadletter.contract import Blame, Category
 from deadletter.failure.classify import Diagnosis
-from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Evidence, Fate
 from deadletter.processing.result import (
     BatchResult,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from deadletter.contract import Blame, Category
 from deadletter.failure.causes import (
     AGAIN,
     BUCKET,
@@ -20,7 +21,6 @@ from deadletter.failure.causes import (
     bucket_of,
 )
 from deadletter.failure.classify import Diagnosis
-from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent
 from deadletter.message.stamp import Stamp

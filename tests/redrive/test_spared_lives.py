@@ -10,8 +10,8 @@ import pytest
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.contract import Category
 from deadletter.failure.causes import HOLD, FailedTry, Second
-from deadletter.failure.failure import Category
 from tests.samples import failed
 from tests.simulation.stage import Stage
 from tests.tables import CIRCUITS, LETTERS

@@ -13,8 +13,8 @@ import pytest
 
 from deadletter.aws.consumer_function import LambdaDelivery, fates_in
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.contract import CAUSES, ROWS_KEPT
-from deadletter.failure.failure import Category, Failure
+from deadletter.contract import CAUSES, ROWS_KEPT, Category
+from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import RecordsUnavailable
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import NAME, parse

@@ -16,8 +16,8 @@ from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.aws.wiring.stores import Stores
-from deadletter.contract import Reason
-from deadletter.failure.failure import Category, Failure
+from deadletter.contract import Category, Reason
+from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.replay.carriers import Discarding
 from deadletter.replay.machine import ReplaySteps, replay_event

@@ -17,8 +17,8 @@ from deadletter.aws.objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
 from deadletter.aws.wiring.replaying import freeze_for
 from deadletter.aws.wiring.stores import Stores
-from deadletter.contract import Reason, originals_object
-from deadletter.failure.failure import Category, Failure
+from deadletter.contract import Category, Reason, originals_object
+from deadletter.failure.failure import Failure
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, compact_json, to_json
 from deadletter.message.stamp import Stamp

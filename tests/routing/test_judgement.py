@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, State
-from deadletter.contract import Body, Reason
+from deadletter.contract import Blame, Body, Category, Reason
 from deadletter.failure.causes import CauseHold, Causes
-from deadletter.failure.failure import Blame, Category, Failure
+from deadletter.failure.failure import Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow
 from deadletter.message.stamp import Stamp

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from deadletter.contract import DAY, Reason, run_lane
+from deadletter.contract import DAY, Category, Reason, run_lane
 from deadletter.failure.causes import CauseHold, Causes
-from deadletter.failure.failure import Category
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow, Recovery
 from deadletter.message.letter import Letter, NotALetter

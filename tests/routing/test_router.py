@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
-from deadletter.contract import Reason
+from deadletter.contract import Blame, Category, Reason
 from deadletter.failure.causes import NO_CAUSES, CauseHold, Causes, CausesUnavailable
-from deadletter.failure.failure import Blame, Category, Failure, FailureKind
+from deadletter.failure.failure import Failure, FailureKind
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.contract import ENDPOINT_KEY
-from deadletter.failure.failure import Category
+from deadletter.contract import ENDPOINT_KEY, Category
 from deadletter.message import stamp as stamps
 from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter

@@ -4,7 +4,7 @@ import subprocess
 from dataclasses import replace
 
 from deadletter.circuit.state import Circuit, State
-from deadletter.failure.category import Category
+from deadletter.contract import Category
 from deadletter.failure.failure import Failure
 from sandbox.alarms import SHORT_MINUTE
 from sandbox.demo.chronicle import Chronicle, open_times, sample, thinned

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.causes import DynamoDBCauses
+from deadletter.contract import Category
 from deadletter.failure.causes import (
     BUCKET,
     HOLD,
@@ -25,7 +26,7 @@ from deadletter.failure.causes import (
     Second,
 )
 from deadletter.failure.classify import Diagnosis
-from deadletter.failure.failure import Category, Failure
+from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import LedgerRow
 from deadletter.message.stamp import Stamp
 from deadletter.processing.sudden_causes import SuddenCauses, hash_of

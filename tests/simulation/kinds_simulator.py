@@ -19,7 +19,7 @@ from typing import Any
 from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.circuit.state import Circuit, Circuits
-from deadletter.failure.category import Blame
+from deadletter.contract import Blame
 from deadletter.pace.kinds import ALL, HIDDEN, TRY_SECONDS, WELL, kind_of
 from deadletter.processing.circuit_gate import CircuitGate
 from deadletter.processing.delivery import Reader

@@ -9,7 +9,7 @@ import pytest
 
 from deadletter.aws.clients import Clients
 from deadletter.circuit.transitions import CLOCK_SKEW
-from deadletter.failure.failure import Blame
+from deadletter.contract import Blame
 from deadletter.testing.fakes import client_error
 from tests.simulation.pause_simulator import Faulty
 from tests.simulation.stage import Stage

@@ -19,7 +19,8 @@ from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.stores import Stores
 from deadletter.circuit.state import CircuitPolicy, State
 from deadletter.circuit.transitions import CLOCK_SKEW
-from deadletter.failure.failure import Blame, Category, Failure
+from deadletter.contract import Blame, Category
+from deadletter.failure.failure import Failure
 from deadletter.failure.fate import GIVEN_BACK
 from deadletter.outage.canaries import ASIDE_COOLDOWNS
 from deadletter.outage.prober import ConsumerUnavailable

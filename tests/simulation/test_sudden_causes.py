@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.causes import DynamoDBCauses
-from deadletter.failure.failure import Category
+from deadletter.contract import Category
 from deadletter.failure.signals import Permanent
 from tests.scenario_bench.measure import Figures, play
 from tests.scenario_bench.scenario import Scenario

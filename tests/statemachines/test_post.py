@@ -12,7 +12,8 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.circuit.state import State
-from deadletter.failure.failure import Category, Failure
+from deadletter.contract import Category
+from deadletter.failure.failure import Failure
 from deadletter.message import stamp as stamps
 from tests.statemachines.conftest import Account, client
 from tests.tables import LETTERS

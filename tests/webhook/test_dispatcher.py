@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import Circuit, OutcomeCounts
-from deadletter.contract import Body
+from deadletter.contract import Body, Category
 from deadletter.failure.classify import diagnose
-from deadletter.failure.failure import Category, Failure
+from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import AboutLetter, Recovery
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.message import stamp as stamps

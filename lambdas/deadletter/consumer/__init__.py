@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deadletter.consumer import runtime
 from deadletter.consumer.finished import finished
-from deadletter.failure.category import Category
+from deadletter.contract import Category
 from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
 from deadletter.processing.batch import (
     CANCELLING_SHARE,

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deadletter.contract import PERMANENT, Blame, Category
 from deadletter.failure import codes
 from deadletter.failure.answers import FORBIDDEN, error_words, words_of_a_service
-from deadletter.failure.failure import PERMANENT, WEIGHT, Blame, Category, blame_of_status
+from deadletter.failure.failure import WEIGHT, blame_of_status
 from deadletter.failure.foreign import (
     Link,
     answer,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from deadletter.contract import CAUSE_SHARDS, CAUSES, MINUTE, cause_partition
-from deadletter.failure.failure import Blame, Category, Failure
+from deadletter.contract import CAUSE_SHARDS, CAUSES, MINUTE, Blame, Category, cause_partition
+from deadletter.failure.failure import Failure
 from deadletter.failure.fate import was_tried
 from deadletter.failure.ledger import NOTHING_KNOWN, AboutLetter, about_from_item
 

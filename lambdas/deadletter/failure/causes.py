@@ -9,8 +9,8 @@ from itertools import groupby
 from random import Random
 from typing import Protocol
 
-from deadletter.contract import DAY, HOUR, MINUTE
-from deadletter.failure.failure import Blame, Failure
+from deadletter.contract import DAY, HOUR, MINUTE, Blame
+from deadletter.failure.failure import Failure
 
 LEAST_LETTERS = 20
 """Distinct letters of one cause without which it cannot dominate."""

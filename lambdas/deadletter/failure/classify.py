@@ -9,6 +9,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
+from deadletter.contract import PERMANENT, Blame, Category
 from deadletter.failure import codes
 from deadletter.failure.answers import error_words
 from deadletter.failure.blame import (
@@ -18,14 +19,7 @@ from deadletter.failure.blame import (
     is_throttle,
     own_blame,
 )
-from deadletter.failure.failure import (
-    CONNECTION_REFUSED,
-    PERMANENT,
-    TIMEOUT,
-    Blame,
-    Category,
-    blame_of_status,
-)
+from deadletter.failure.failure import CONNECTION_REFUSED, TIMEOUT, blame_of_status
 from deadletter.failure.fingerprint import fingerprint_of
 from deadletter.failure.foreign import (
     Link,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import re
 
-from deadletter.failure.failure import Blame
+from deadletter.contract import Blame
 
 _DEPENDENCY, _NEITHER = Blame.DEPENDENCY, Blame.NEITHER
 _CONFIGURATION = Blame.CONFIGURATION

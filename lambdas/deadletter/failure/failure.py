@@ -6,11 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# The words for a failure, apart because each function loads them, at its start.
-from deadletter.failure.category import COLLIDED as COLLIDED
-from deadletter.failure.category import PERMANENT as PERMANENT
-from deadletter.failure.category import Blame as Blame
-from deadletter.failure.category import Category as Category
+from deadletter.contract import Blame, Category
 
 # Statuses that mean "not now": waiting helps, and the letter is not at fault.
 _BUSY_STATUS = frozenset({408, 425, 429, 449})

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from deadletter.contract import CONFIG_SUFFIX, DEPENDENCY_PREFIX, is_config_key
-from deadletter.failure.category import Blame
+from deadletter.contract import CONFIG_SUFFIX, DEPENDENCY_PREFIX, Blame, is_config_key
 from deadletter.signals.figures import Count, Figure
 
 if TYPE_CHECKING:
@@ -45,6 +44,10 @@ UNTRIED = frozenset(
 
 UNBLAMED = UNTRIED | {Fate.BROKEN}
 """Fates of a message that comes back through no fault of its own."""
+
+COLLIDED = "collision"
+"""The fingerprint of a letter that was not processed because its idempotency key belongs to
+another message; of no exception."""
 
 GIVEN_BACK = "given back untried"
 """The ledger's message for the fates in UNBLAMED, in place of an error message."""

@@ -11,8 +11,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from deadletter.contract import CAUSES, Reason
-from deadletter.failure.failure import Blame, Failure, from_data
+from deadletter.contract import CAUSES, Blame, Reason
+from deadletter.failure.failure import Failure, from_data
 from deadletter.failure.fate import was_tried
 from deadletter.message import stamp
 from deadletter.message.stamp import Stamp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspect import isasyncgen, isawaitable, isgenerator
 
-from deadletter.failure.category import PERMANENT, Category
+from deadletter.contract import PERMANENT, Category
 
 
 class Permanent(Exception):

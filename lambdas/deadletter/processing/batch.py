@@ -12,8 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
-from deadletter.contract import LedgerKeeps, Mode, Reason
-from deadletter.failure.category import PERMANENT, Blame, Category
+from deadletter.contract import PERMANENT, Blame, Category, LedgerKeeps, Mode, Reason
 from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.signals import (
     DependencyOpen,

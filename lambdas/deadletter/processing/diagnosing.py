@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deadletter.failure.category import COLLIDED, Category
-from deadletter.failure.fate import GIVEN_BACK, Fate
+from deadletter.contract import Category
+from deadletter.failure.fate import COLLIDED, GIVEN_BACK, Fate
 
 if TYPE_CHECKING:
+    from deadletter.contract import Blame
     from deadletter.failure.blame import TeamsWord
-    from deadletter.failure.category import Blame
     from deadletter.failure.classify import Diagnosis
     from deadletter.failure.foreign import Link
     from deadletter.message.letter import Letter

@@ -10,8 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from deadletter.contract import dependency_key
-from deadletter.failure.category import Blame
+from deadletter.contract import Blame, dependency_key
 from deadletter.failure.signals import DependencyOpen, is_message_failure
 from deadletter.processing.diagnosing import chain_of, is_throttled, speakers_of
 from deadletter.processing.result import CallOutcome, outcomes_of

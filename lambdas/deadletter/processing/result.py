@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from deadletter.contract import RESPONSE, config_key
-from deadletter.failure.category import Blame
+from deadletter.contract import RESPONSE, Blame, config_key
 from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
 from deadletter.processing.diagnosing import diagnose
 from deadletter.signals.figures import Count, Figure

@@ -10,7 +10,7 @@ from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from deadletter.contract import MINUTE
+from deadletter.contract import MINUTE, Blame
 from deadletter.failure.causes import (
     WINDOW,
     CauseCounts,
@@ -20,7 +20,6 @@ from deadletter.failure.causes import (
     again,
     seconds_of,
 )
-from deadletter.failure.failure import Blame
 from deadletter.message.stamp import Stamp
 from deadletter.signals.figures import Count
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from deadletter.circuit.state import Circuit
 from deadletter.contract import (
     MINUTE,
+    PERMANENT,
     Body,
+    Category,
     Reason,
     circuit_lane,
     delay_lane,
@@ -18,7 +20,8 @@ from deadletter.contract import (
     run_lane,
 )
 from deadletter.failure.causes import NO_CAUSES, Causes, again, cause_of
-from deadletter.failure.failure import COLLIDED, PERMANENT, Category, Failure
+from deadletter.failure.failure import Failure
+from deadletter.failure.fate import COLLIDED
 from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import (

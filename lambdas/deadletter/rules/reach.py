@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from deadletter.failure.category import Blame, Category
+from deadletter.contract import Blame, Category
 from deadletter.rules.accepted import ABSENT
 from deadletter.rules.pattern import Alternative, Field, Pattern
 from deadletter.settings.pipeline import Pipeline

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from threading import Lock
 
-from deadletter.contract import Body
+from deadletter.contract import Body, Category
 from deadletter.failure.classify import retry_after
-from deadletter.failure.failure import Category
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.message.letter import utf8
 from deadletter.processing.delivery import Delivery

@@ -15,8 +15,8 @@ import pytest
 from console.cli.exit import Exit
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.state import State
-from deadletter.contract import PARKED_LANE, Reason, circuit_lane
-from deadletter.failure.failure import Category, Failure
+from deadletter.contract import PARKED_LANE, Category, Reason, circuit_lane
+from deadletter.failure.failure import Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter

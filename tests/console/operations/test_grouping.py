@@ -18,9 +18,9 @@ from console.operations.grouping import (
     without_stale,
 )
 from console.operations.groups import step_for
+from deadletter.contract import Blame
 from deadletter.failure.cause_index import CauseEntry
 from deadletter.failure.classify import diagnose
-from deadletter.failure.failure import Blame
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Attribute, Letter
 from deadletter.signals.causes import CAUSES, CauseKey

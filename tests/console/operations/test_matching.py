@@ -9,8 +9,8 @@ import pytest
 
 from console.operations.matching import FoundMessage, Matcher
 from console.operations.selection import choice
+from deadletter.contract import Blame
 from deadletter.failure.cause_index import CauseEntry
-from deadletter.failure.failure import Blame
 from deadletter.failure.ledger import AboutLetter
 from deadletter.settings.pipeline import Pipeline
 

@@ -24,7 +24,7 @@ from console.operations.session import Session
 from console.web.guard import Asgi, PageGuard
 from console.web.server import page_of
 from deadletter.circuit.state import State
-from deadletter.failure.failure import Blame
+from deadletter.contract import Blame
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp

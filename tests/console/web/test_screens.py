@@ -12,7 +12,7 @@ import pytest
 
 from console.cli import output
 from console.web.screens import Screens
-from deadletter.failure.failure import Blame
+from deadletter.contract import Blame
 from tests.console.conftest import Cloud, Dlq
 from tests.console.web.conftest import Browser
 from tests.each_row import each_row
