@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from deadletter.contract import PERMANENT, Blame, Category, Reason
+from deadletter.contract import Blame, Category, Reason
 from deadletter.failure.failure import CONNECTION_REFUSED, TIMEOUT, Failure, blame_of_status
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
@@ -116,12 +116,13 @@ def failed(**changes: Any) -> Failure:
         "fingerprint": "f1",
     }
     facts = {**kind, **changes}
+    facts["category"] = Category(facts["category"])
     return Failure(**{"blame": blame_for(facts), **facts})
 
 
 def blame_for(facts: Mapping[str, Any]) -> Blame:
     """Who the library blames for a failure with this status or error type."""
-    if facts["category"] in PERMANENT:
+    if facts["category"].course.is_permanent:
         return Blame.NEITHER
     if (status := facts.get("http_status")) is not None:
         return blame_of_status(status)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from deadletter.contract import WATCH
-from deadletter.signals.causes import CAUSES, FailureCause
+from deadletter.signals.causes import Explanation
 from deadletter.signals.commands import known_parts, typed
 from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES, Alarm
 from deadletter.signals.troubles import TROUBLES, TroubleCard
@@ -39,11 +39,12 @@ def _marked(name: str) -> Iterator[str]:
         return
     yield "<!-- signals: causes -->\n\n"
     yield "| `dlq groups P` shows | it means | type | it ends when |\n|---|---|---|---|\n"
-    yield from map(_cause, CAUSES.values())
+    yield from map(_cause, Explanation)
     yield "\n<!-- end -->"
 
 
-def _cause(cause: FailureCause) -> str:
+def _cause(explanation: Explanation) -> str:
+    cause = explanation.value
     type_ = f"`{_typed(cause.repair)}`{cause.then}"
     return f"| {cause.shows} | {cause.means} | {type_} | {cause.until} |\n"
 

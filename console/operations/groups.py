@@ -9,10 +9,9 @@ from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import CAUSE_SHARDS, CAUSES, PARKED_LANE
+from deadletter.contract import CAUSE_SHARDS, CAUSES, PARKED_LANE, Blame
 from deadletter.failure.cause_index import CUT
-from deadletter.signals.causes import CAUSES as EXPLANATIONS
-from deadletter.signals.causes import CauseKey
+from deadletter.signals.causes import Explanation
 from deadletter.signals.commands import typed
 
 from .app import App, DeployedPipeline
@@ -655,34 +654,35 @@ def step_for(group: Letters, by: By, pipeline: str | None, queues: str) -> Step:
         return Step(f"dlq list --look --body --in {queues}", "shows messages of the queue")
     if by is By.CAUSE and group.is_newest_read:
         missing = _missing_endpoint(newest)
-        return missing or _of_cause(key_of(newest), newest, pipeline)
+        return missing or _of_cause(newest, pipeline)
     explained = f"dlq show {quote(newest.origin)} --pipeline {pipeline}"
     return Step(explained, "tells what happened to one of them, and what to do")
 
 
-def key_of(newest: CauseEntry) -> CauseKey:
-    """The row of the cause that explains a failure."""
-    from deadletter.contract import PERMANENT, Blame
-
+def explanation_of(newest: CauseEntry) -> Explanation:
+    """The cause that explains a failure."""
     error = newest.error_type
     if not newest.category:
-        return CauseKey.UNRECORDED
+        return Explanation.UNRECORDED
+    for each in Explanation:
+        if newest.category in each.value.explains:
+            return each
     if newest.blame is Blame.CONFIGURATION:
-        return CauseKey.REFUSES
+        return Explanation.REFUSES
     # One without a fingerprint was not tried: its circuit was open.
     if newest.blame is Blame.DEPENDENCY or not newest.fingerprint:
         if newest.http_status == _BUSY or "Throttl" in error:
-            return CauseKey.BUSY
+            return Explanation.BUSY
         if any(word in error for word in _OF_DNS):
-            return CauseKey.DNS
+            return Explanation.DNS
         if any(word in error for word in _OF_TLS):
-            return CauseKey.TLS
-        return CauseKey.FAILS if newest.http_status == _FAILS else CauseKey.DOWN
-    return CauseKey.UNREADABLE if newest.category in PERMANENT else CauseKey.OTHER
+            return Explanation.TLS
+        return Explanation.FAILS if newest.http_status == _FAILS else Explanation.DOWN
+    return Explanation.OTHER
 
 
-def _of_cause(key: CauseKey, newest: CauseEntry, pipeline: str) -> Step:
-    cause, endpoint = EXPLANATIONS[key], _endpoint_of(newest)
+def _of_cause(newest: CauseEntry, pipeline: str) -> Step:
+    cause, endpoint = explanation_of(newest).value, _endpoint_of(newest)
     command = cause.endpoint if cause.endpoint and endpoint else cause.repair
     facts = {"pipeline": pipeline, "id": newest.origin, "tenant": endpoint or ""}
     return Step(typed(command, facts), cause.means)

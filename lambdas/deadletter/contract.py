@@ -169,17 +169,43 @@ class Blame(StrEnum):
     NEITHER = "neither"
 
 
+class Course(NamedTuple):
+    """What becomes of the messages that fail in a category, where no rule says otherwise.
+
+    is_permanent  no further attempt can cure it: the message is parked at once
+    is_poison     the same failure in several attempts is the message's own fault, and parks it
+    blame         what such a failure speaks of; None: its error says it
+    again         seconds after a failure, from and to, in which the message is tried again; None:
+                  its backoff says it
+    """
+
+    is_permanent: bool = False
+    is_poison: bool = True
+    blame: Blame | None = None
+    again: tuple[float, float] | None = None
+
+
+_USUAL = Course()
+
+
 class Category(StrEnum):
-    """Who can cure a failure: time, the producer, the business, or the dependency's owner."""
+    """Who can cure a failure: time, the producer, the business, or the dependency's owner.
+
+    `failure.classify` says which failure is of which, `signals.causes` what a person does.
+    """
+
+    course: Course
+
+    def __new__(cls, name: str, course: Course = _USUAL) -> Category:
+        category = str.__new__(cls, name)
+        category._value_, category.course = name, course
+        return category
 
     TRANSIENT = "transient"
-    SCHEMA = "schema"
-    BUSINESS = "business"
-    INTEGRATION = "integration"
+    SCHEMA = "schema", Course(is_permanent=True, blame=Blame.NEITHER)
+    BUSINESS = "business", Course(is_permanent=True, blame=Blame.NEITHER)
+    INTEGRATION = "integration", Course(is_poison=False)
 
-
-PERMANENT = frozenset({Category.SCHEMA, Category.BUSINESS})
-"""Categories that further attempts cannot cure."""
 
 PARKED_FOR = (*Reason, *Category)
 """The keys of `parking_for`: each reason, and the category of the failure that is parked."""

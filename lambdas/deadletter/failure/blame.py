@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deadletter.contract import PERMANENT, Blame, Category
+from deadletter.contract import Blame, Category
 from deadletter.failure import codes
 from deadletter.failure.answers import FORBIDDEN, error_words, words_of_a_service
 from deadletter.failure.failure import WEIGHT, blame_of_status
@@ -170,6 +170,12 @@ def own_blame(error: BaseException) -> Blame | None:
     return _said(error, _SPEAKERS)
 
 
+def stated_category(error: BaseException) -> Category | None:
+    """The category that one exception states, whoever is to blame for it; None for most."""
+    declared = attribute(error, "category")
+    return declared if isinstance(declared, Category) else None
+
+
 def _said(error: BaseException, speakers: Iterable[Speaker]) -> Blame | None:
     blames = (speak(error) for speak in speakers)
     return next((blame for blame in blames if blame is not None), None)
@@ -179,9 +185,9 @@ def _of_our_own(error: BaseException) -> Blame | None:
     # For example the endpoint is not in the registry: no request reached the dependency.
     if isinstance(error, Permanent) or attribute(error, "untried") is True:
         return Blame.NEITHER
-    declared = attribute(error, "category")
-    if isinstance(declared, Category) and declared in PERMANENT:
-        return Blame.NEITHER
+    stated = stated_category(error)
+    if stated is not None and stated.course.blame is not None:
+        return stated.course.blame
     if isinstance(error, Transient):
         return _of_status(error) or Blame.DEPENDENCY
     return None

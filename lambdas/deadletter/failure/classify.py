@@ -9,7 +9,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
-from deadletter.contract import PERMANENT, Blame, Category
+from deadletter.contract import Blame, Category
 from deadletter.failure import codes
 from deadletter.failure.answers import error_words
 from deadletter.failure.blame import (
@@ -18,6 +18,7 @@ from deadletter.failure.blame import (
     blame_and_speakers,
     is_throttle,
     own_blame,
+    stated_category,
 )
 from deadletter.failure.failure import CONNECTION_REFUSED, TIMEOUT, blame_of_status
 from deadletter.failure.fingerprint import fingerprint_of
@@ -148,19 +149,19 @@ def _category_of(chain: Sequence[Link], letter: Letter | None, team: TeamsWord) 
     for link in chain:
         category = _category(link.error, letter, team)
         # What was only being handled when another error came is not the reason to give up.
-        if category is not None and (link.meant or category not in PERMANENT):
+        if category is not None and (link.meant or not category.course.is_permanent):
             return category
     return Category.TRANSIENT
 
 
 def _category(error: BaseException, letter: Letter | None, team: TeamsWord) -> Category | None:
+    stated = stated_category(error)
     if isinstance(error, Permanent):
-        return error.category
+        return stated or Category.BUSINESS
     if isinstance(error, Transient) or team.on(error) is Blame.DEPENDENCY:
         return Category.TRANSIENT
-    declared = attribute(error, "category")
-    if isinstance(declared, Category):
-        return declared
+    if stated is not None:
+        return stated
     blame = own_blame(error)
     if blame is Blame.DEPENDENCY:
         return Category.TRANSIENT

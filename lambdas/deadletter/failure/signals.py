@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspect import isasyncgen, isawaitable, isgenerator
 
-from deadletter.contract import PERMANENT, Category
+from deadletter.contract import Category
 
 
 class Permanent(Exception):
@@ -18,9 +18,9 @@ class Permanent(Exception):
     def __init__(
         self, why: str = "", *, category: Category = Category.BUSINESS, status: int | None = None
     ) -> None:
-        if category not in PERMANENT:
-            allowed = " or ".join(sorted(PERMANENT))
-            raise ValueError(f"a permanent failure is {allowed}, not {category}")
+        permanent = sorted(each for each in Category if each.course.is_permanent)
+        if category not in permanent:
+            raise ValueError(f"a permanent failure is {' or '.join(permanent)}, not {category}")
         super().__init__(why)
         # Loaded with the first error: each function would pay for it at its start.
         from deadletter.failure.literals import note_literals

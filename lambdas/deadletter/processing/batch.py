@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
-from deadletter.contract import PERMANENT, Blame, Category, LedgerKeeps, Mode, Reason
+from deadletter.contract import Blame, Category, LedgerKeeps, Mode, Reason
 from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.signals import (
     DependencyOpen,
@@ -758,7 +758,7 @@ class _Batch:
 
     def _parks(self, diagnosis: Diagnosis, receive: int) -> bool:
         """Whether the letter is parked at once; its probe or its run moves it otherwise."""
-        if not self._enforces or self.direct or diagnosis.category not in PERMANENT:
+        if not self._enforces or self.direct or not diagnosis.category.course.is_permanent:
             return False
         causes = self._causes
         return causes is None or causes.may_park(diagnosis.fingerprint, receive)
@@ -833,7 +833,7 @@ class _Batch:
             return None
         backoff, random = self.consumer.pipeline.retry, self.consumer.random
         receive, last = receive_of(record), self.consumer.last_receive
-        is_own = diagnosis.blame is Blame.NEITHER
+        is_own, course = diagnosis.blame is Blame.NEITHER, diagnosis.category.course
         if receive == 1 and not is_own:
             self.consumer.first_tries.tried(failed=True)
         if last is not None and last.is_it(receive):
@@ -843,7 +843,9 @@ class _Batch:
             again = causes.again_after(diagnosis.fingerprint, random)
             if again is not None:
                 return again
-        is_permanent = diagnosis.category in PERMANENT
+        if course.again:
+            return random.uniform(*course.again)
+        is_permanent = course.is_permanent
         has_time = diagnosis.retry_after is not None
         is_poison = is_own and not has_time
         if self.consumer.pipeline.fifo and is_poison and not (is_permanent and receive == 1):

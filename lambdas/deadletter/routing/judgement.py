@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from deadletter.circuit.state import Circuit
 from deadletter.contract import (
     MINUTE,
-    PERMANENT,
     Body,
-    Category,
     Reason,
     circuit_lane,
     delay_lane,
@@ -275,7 +273,7 @@ def permanent(case: Case) -> Decision | None:
     One that failed while its cause suddenly dominated is tried once more.
     """
     last = case.row.last
-    if last is not None and last.category in PERMANENT and case.counts(last):
+    if last is not None and last.category.course.is_permanent and case.counts(last):
         if last.fingerprint == COLLIDED:
             because = "another message with its idempotency key was processed"
             return Park(Reason.KEY_CONFLICT, f"{because}; it {last.message}")
@@ -288,15 +286,15 @@ def poison(case: Case) -> Decision | None:
     """The same failure in several lives is the letter's own fault; in fewer, if others of its FIFO
     group have it too.
 
-    Failures while the dependency was down, while their cause suddenly dominated, or of category
-    integration are not counted: what somebody else can repair ends as RETRIES_EXHAUSTED.
+    Failures while the dependency was down, while their cause suddenly dominated, or of a category
+    that is no poison are not counted: what somebody else can repair ends as RETRIES_EXHAUSTED.
     """
     needed, last = case.pipeline.poison_lives, case.row.last
     is_row = case.alike >= ROW_OF_POISON and needed > LIVES_IN_A_ROW
     if last is None or len(case.row.failures) < (LIVES_IN_A_ROW if is_row else needed):
         return None
     lives = case.row.lives_by_fingerprint(
-        lambda failure: failure.category is not Category.INTEGRATION and case.counts(failure)
+        lambda failure: failure.category.course.is_poison and case.counts(failure)
     )
     most = max(lives.values(), default=0)
     if most >= needed:
@@ -368,19 +366,21 @@ def throttled(case: Case) -> Decision | None:
     if rule is None or rule.action is not Action.THROTTLE or case.admitted == rule.rule_id:
         return None
     # The rate is no delay: a letter that has waited for its backoff may go at its turn.
-    delay = 0.0 if case.served else _left_of(_backoff(case), case)
+    delay = 0.0 if case.served else _left_of(_backoff(case)[0], case)
     because = f"at most {rule.rate:g} messages a second by rule {rule.rule_id}"
     due = min(case.now + delay, case.ends)
     return Hold(rule_lane(rule.rule_id), due, because, rule.rule_id)
 
 
-def _backoff(case: Case) -> float:
-    """Seconds from the letter's death to its next life."""
+def _backoff(case: Case) -> tuple[float, str]:
+    """Seconds from the letter's death to its next life, and the words before them."""
     if case.has_sudden_cause:
         # No letter has changed: whether its failure is over is found out by trying.
-        return again(case.random)
+        return again(case.random), "its cause suddenly dominates, again after"
+    if (last := case.row.last) is not None and (within := last.category.course.again):
+        return case.random.uniform(*within), f"{last.category} failures again after"
     # Lives that use no attempt make the backoff longer too: it keeps the pace bearable.
-    return case.policy.backoff.delay(case.stamp.attempt + 1, case.random)
+    return case.policy.backoff.delay(case.stamp.attempt + 1, case.random), "backoff of"
 
 
 def _left_of(backoff: float, case: Case) -> float:
@@ -399,8 +399,7 @@ def delayed(case: Case) -> Decision:
         because = f"{what}, delay of {rule.delay_seconds:g} s by rule {rule.rule_id}"
         delay = max(0.0, rule.delay_seconds - case.waited)
     else:
-        backoff = _backoff(case)
-        why = "its cause suddenly dominates, again after" if case.has_sudden_cause else "backoff of"
+        backoff, why = _backoff(case)
         because = f"{what}, {why} {backoff:.0f} s"
         delay = _left_of(backoff, case)
     # FIFO queues have no delay per message: there any wait is outside SQS.

@@ -123,8 +123,7 @@ class Pipeline:
         default_factory=dict
     )
     """The id of the parking queue, made for it, that a message goes to if not to `default`: by
-    reason, such as `POISON`, or else by the category of its last failure: `transient`,
-    `schema`, `business` or `integration`."""
+    reason, such as `POISON`, or else by the category of its last failure, such as `schema`."""
     ordering_key: Annotated[Path | None, Setting()] = None
     """Where the key is whose messages are processed [in order](consumer-reference.md#in-order),
     which takes the consumer library. Else the message group in a FIFO pipeline, and no order in

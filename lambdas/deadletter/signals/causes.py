@@ -5,27 +5,11 @@ The runbook's first table is made from these rows, and `dlq groups` prints their
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 
+from deadletter.contract import Category
 from deadletter.signals.commands import TypedLine
-
-
-class CauseKey(StrEnum):
-    """The name of a cause's row."""
-
-    BUSY = "busy"
-    DOWN = "down"
-    FAILS = "fails"
-    DNS = "dns"
-    TLS = "tls"
-    REFUSES = "refuses"
-    UNREADABLE = "unreadable"
-    OTHER = "other"
-    ONE_TENANT = "one-tenant"
-    EVERYTHING = "everything"
-    UNRECORDED = "unrecorded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +22,7 @@ class FailureCause:
     endpoint  the one for a message to a webhook's endpoint that is known; else `repair`
     then      what follows the command in the runbook
     until     when it is over, and what brings the messages back
+    explains  the categories of failure that it explains, whatever else is known of one
     """
 
     shows: str
@@ -46,10 +31,13 @@ class FailureCause:
     until: str
     then: str = ""
     endpoint: TypedLine | None = None
+    explains: tuple[Category, ...] = ()
 
 
-CAUSES: Mapping[CauseKey, FailureCause] = {
-    CauseKey.BUSY: FailureCause(
+class Explanation(Enum):
+    """The causes of failure, in the order of the runbook."""
+
+    BUSY = FailureCause(
         shows="**429**, or `Throttled`",
         means="the dependency is too busy; nothing is lost",
         repair=TypedLine.CIRCUITS,
@@ -58,31 +46,31 @@ CAUSES: Mapping[CauseKey, FailureCause] = {
         " mapping's concurrency",
         until="messages go back after their delay; sooner: `dlq retry --in rule:slower -p P"
         ' --reason "429 is over"`',
-    ),
-    CauseKey.DOWN: FailureCause(
+    )
+    DOWN = FailureCause(
         shows="**503**, 502, 504, `Timeout`, `ConnectionRefused`",
         means="the dependency is down; the circuit opens",
         repair=TypedLine.CIRCUITS,
         then=", then call its owner",
         until="two canaries succeed, within about a minute of the repair",
-    ),
-    CauseKey.FAILS: FailureCause(
+    )
+    FAILS = FailureCause(
         shows="**500**",
         means="the dependency fails for all, or for one kind of message",
         repair=TypedLine.GROUPS_BY_TENANT,
         then=", `dlq show ID --logs`. One kind: `dlq rules add hold-it -p P --action HOLD"
         ' -f tenant=TENANT --expires 24h --reason "500 for this tenant"`',
         until='as 503; after the fix: `dlq rules disable hold-it --pipeline P --reason "fixed"`',
-    ),
-    CauseKey.DNS: FailureCause(
+    )
+    DNS = FailureCause(
         shows="**DNS**: `gaierror`, name not known",
         means="the name moved, its zone is broken, or the VPC has no resolver",
         repair=TypedLine.MESSAGE_LOGS,
         endpoint=TypedLine.ENDPOINT,
         then=" names the host; a webhook's: `dlq endpoint add TENANT --dry-run`",
         until="as 503",
-    ),
-    CauseKey.TLS: FailureCause(
+    )
+    TLS = FailureCause(
         shows="**TLS**: `SSLError`, a bad certificate",
         means="it has expired or is for another name, or your roots are old",
         repair=TypedLine.MESSAGE_LOGS,
@@ -90,8 +78,8 @@ CAUSES: Mapping[CauseKey, FailureCause] = {
         then="; a webhook's: `dlq endpoint add TENANT --dry-run`. Its owner renews it; or deploy"
         " the consumer with new roots",
         until="as 503",
-    ),
-    CauseKey.REFUSES: FailureCause(
+    )
+    REFUSES = FailureCause(
         shows="**401, 403, 407**, a redirect, a denied permission",
         means="the dependency refuses the consumer itself",
         repair=TypedLine.MESSAGE,
@@ -99,23 +87,24 @@ CAUSES: Mapping[CauseKey, FailureCause] = {
         then=". [A refused credential](#a-refused-credential): repair the key, the permission or"
         " the address",
         until="the next canary, within about a minute",
-    ),
-    CauseKey.UNREADABLE: FailureCause(
+    )
+    UNREADABLE = FailureCause(
         shows="**schema**, `business`: `ValidationError`",
         means="the message is wrong, or the consumer misreads it; it is parked",
+        explains=(Category.SCHEMA, Category.BUSINESS),
         repair=TypedLine.MESSAGE,
         then="; tell the producer. Is its group marked HELD, [dominant](#a-dominant-cause)?",
         until="it is sent right; `dlq retry --in parked -p P -f reason=PERMANENT` takes back what"
         " can be read now; the others: `dlq discard --pipeline P -f cause=CAUSE --reason"
         ' "sent again"`',
-    ),
-    CauseKey.OTHER: FailureCause(
+    )
+    OTHER = FailureCause(
         shows="any other error",
         means="the consumer fails on it: a defect, or data that it does not expect",
         repair=TypedLine.MESSAGE_LOGS,
         until="the consumer is repaired; three failures of one message park it as POISON",
-    ),
-    CauseKey.ONE_TENANT: FailureCause(
+    )
+    ONE_TENANT = FailureCause(
         shows="**one tenant**: `dlq groups P --by tenant` shows one name",
         means="its messages or its endpoint are broken",
         repair=TypedLine.ENDPOINT,
@@ -123,19 +112,18 @@ CAUSES: Mapping[CauseKey, FailureCause] = {
         ' --reason "its endpoint answers 422"` (`HOLD` if it ends soon)',
         until="the next run parks them. After the fix: `dlq rules disable stop-it --pipeline P"
         ' --reason "fixed"`, `dlq retry --in parked -p P -f tenant=TENANT --reason "fixed"`',
-    ),
-    CauseKey.EVERYTHING: FailureCause(
+    )
+    EVERYTHING = FailureCause(
         shows="**everything**: many causes, all tenants, one start time",
         means="a deployment, or what all share: network, proxy, credential",
         repair=TypedLine.OPEN,
         then=", and roll the last deployment back",
         until="`dlq circuit release --pipeline P`: a canary first, then a ramp",
-    ),
-    CauseKey.UNRECORDED: FailureCause(
+    )
+    UNRECORDED = FailureCause(
         shows="**no record**: `unknown`, no category",
         means="the consumer never saw them, or dies without a word (memory, timeout)",
         repair=TypedLine.DOCTOR,
         then=", `dlq show ID --logs`. Raise concurrency, memory or timeout",
         until="the consumer processes them; the second silent death parks a message as CRASH",
-    ),
-}
+    )

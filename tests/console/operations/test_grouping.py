@@ -23,7 +23,7 @@ from deadletter.failure.cause_index import CauseEntry
 from deadletter.failure.classify import diagnose
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Attribute, Letter
-from deadletter.signals.causes import CAUSES, CauseKey
+from deadletter.signals.causes import Explanation
 from deadletter.webhook.dispatcher import EndpointUnfit
 from deadletter.webhook.endpoint import DISABLED, NO_SUCH_ENDPOINT
 from tests.each_row import each_row
@@ -131,29 +131,29 @@ DOWN = {"blame": Blame.DEPENDENCY}
 
 
 @each_row(
-    ("changes", "key", "command", "of_an_endpoint"),
+    ("changes", "cause", "command", "of_an_endpoint"),
     [
-        (DOWN, CauseKey.DOWN, CIRCUITS, CIRCUITS),
-        ({"fingerprint": ""}, CauseKey.DOWN, CIRCUITS, CIRCUITS),
-        ({**DOWN, "http_status": 429}, CauseKey.BUSY, CIRCUITS, CIRCUITS),
-        ({**DOWN, "error_type": "ThrottlingException"}, CauseKey.BUSY, CIRCUITS, CIRCUITS),
-        ({**DOWN, "http_status": 500}, CauseKey.FAILS, BY_TENANT, BY_TENANT),
-        ({**DOWN, "error_type": "gaierror"}, CauseKey.DNS, LOGS, CHECK),
-        ({**DOWN, "error_type": "SSLError"}, CauseKey.TLS, LOGS, CHECK),
-        ({"blame": Blame.CONFIGURATION}, CauseKey.REFUSES, SHOW, CHECK),
-        ({"category": "schema"}, CauseKey.UNREADABLE, SHOW, SHOW),
-        ({}, CauseKey.OTHER, LOGS, LOGS),
-        ({"category": ""}, CauseKey.UNRECORDED, "dlq doctor orders", "dlq doctor orders"),
+        (DOWN, Explanation.DOWN, CIRCUITS, CIRCUITS),
+        ({"fingerprint": ""}, Explanation.DOWN, CIRCUITS, CIRCUITS),
+        ({**DOWN, "http_status": 429}, Explanation.BUSY, CIRCUITS, CIRCUITS),
+        ({**DOWN, "error_type": "ThrottlingException"}, Explanation.BUSY, CIRCUITS, CIRCUITS),
+        ({**DOWN, "http_status": 500}, Explanation.FAILS, BY_TENANT, BY_TENANT),
+        ({**DOWN, "error_type": "gaierror"}, Explanation.DNS, LOGS, CHECK),
+        ({**DOWN, "error_type": "SSLError"}, Explanation.TLS, LOGS, CHECK),
+        ({"blame": Blame.CONFIGURATION}, Explanation.REFUSES, SHOW, CHECK),
+        ({"category": "schema"}, Explanation.UNREADABLE, SHOW, SHOW),
+        ({}, Explanation.OTHER, LOGS, LOGS),
+        ({"category": ""}, Explanation.UNRECORDED, "dlq doctor orders", "dlq doctor orders"),
     ],
 )
 def test_the_next_command_and_its_meaning_are_those_of_the_cause(
-    changes: dict[str, Any], key: CauseKey, command: str, of_an_endpoint: str
+    changes: dict[str, Any], cause: Explanation, command: str, of_an_endpoint: str
 ) -> None:
     for endpoint, expected in (("", command), ("t-1/e-1", of_an_endpoint)):
         entry = replace(ENTRY, about=AboutLetter(endpoint=endpoint), **changes)
         [group] = grouped([entry], By.CAUSE, NOW)
         step = step_for(group, By.CAUSE, "orders", "")
-        assert (step.command, step.effect) == (expected, CAUSES[key].means)
+        assert (step.command, step.effect) == (expected, cause.value.means)
 
 
 @pytest.mark.parametrize(
