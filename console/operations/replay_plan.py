@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
 from deadletter.contract import Mode, Reason
-from deadletter.failure.consumer_version import version_in
+from deadletter.failure.failure import version_in
 from deadletter.replay.plan import (
     CAREFUL_RATE,
     DELIVER,

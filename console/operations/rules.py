@@ -12,10 +12,9 @@ from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.failure.ledger import RuleCounts
-from deadletter.rules.namesakes import namesake_note
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import COLUMNS, VERDICT, Action, Rule, RuleMode, notes_of, read_rule
-from deadletter.rules.ties import tie_note, tie_notes, tied
+from deadletter.rules.ties import namesake_note, tie_note, tie_notes, tied
 
 from . import rule_table
 from .app import App, DeployedPipeline

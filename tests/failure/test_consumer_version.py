@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deadletter.contract import Category
-from deadletter.failure.consumer_version import version_in
-from deadletter.failure.failure import MOST_VERSION, Failure, from_data
+from deadletter.failure.failure import MOST_VERSION, Failure, from_data, version_in
 from tests.each_row import each_row
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deadletter.failure.classify import diagnose
-from deadletter.failure.own_names import OwnNames
+from deadletter.failure.naming import OwnNames
 from tests.each_row import each_row
 from tests.failure.causes_cases import CAUSES, NASTY, Data, data_of, throw
 from tests.failure.exceptions import caught

@@ -31,10 +31,9 @@ from deadletter.processing.batch import Consumer, Handle
 from deadletter.processing.collisions import Collisions
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
-from deadletter.processing.last_receive import LastReceive
 from deadletter.processing.result import BatchResult
 from deadletter.processing.sudden_causes import SuddenCauses
-from deadletter.processing.visibility import FirstTries
+from deadletter.processing.visibility import FirstTries, LastReceive
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
 from tests.samples import NOW, REDRIVER

@@ -31,9 +31,9 @@ from deadletter.processing.batch import FINISHING_SECONDS, unhandled
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.guard import CLAIM_MARGIN_SECONDS
 from deadletter.processing.idempotency import BusinessKey, Claim, payload_of
-from deadletter.processing.last_receive import LastReceive
 from deadletter.processing.result import BatchResult
 from deadletter.processing.unguarded import process_unguarded
+from deadletter.processing.visibility import LastReceive
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline

@@ -12,7 +12,7 @@ import pytest
 from deadletter.contract import Mode
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Transient
-from deadletter.processing.last_receive import ASKED_AGAIN, LastReceive
+from deadletter.processing.visibility import ASKED_AGAIN, LastReceive
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
 from tests.each_row import each_row

@@ -15,7 +15,7 @@ import pytest
 from deadletter.rules import fields as rule_fields
 from deadletter.rules import pattern as rule_pattern
 from deadletter.rules.comparison import Comparison
-from deadletter.rules.fields import FieldValues, Leaves, Outline
+from deadletter.rules.fields import FieldValues, Leaves, Outline, Work
 from deadletter.rules.pattern import (
     Alternative,
     KnownAnswers,
@@ -25,7 +25,6 @@ from deadletter.rules.pattern import (
     compile_pattern,
 )
 from deadletter.rules.together import Part
-from deadletter.rules.work import Work
 from tests.rules.book_pairs import Book, deviations
 
 PAIRS = 200_000 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 8_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import permutations, product
 from typing import Any
 
-from deadletter.rules.namesakes import namesake_note
 from deadletter.rules.rulebook import read_rules
+from deadletter.rules.ties import namesake_note
 from tests.rules.account import ORDERS, PIPELINES, Account
 
 MINE = "a rule of all pipelines has the same id, and this one counts in orders"

@@ -24,7 +24,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deadletter.consumer import runtime
-from deadletter.consumer.finished import finished
+from deadletter.consumer.runtime import finished
 from deadletter.contract import Category
 from deadletter.failure.signals import DependencyOpen, Permanent, Skip, Transient
 from deadletter.processing.batch import (

@@ -10,8 +10,7 @@ from threading import Event, Lock, Thread, current_thread, main_thread
 from typing import Any, Literal
 
 from deadletter.consumer import runtime
-from deadletter.consumer.finished import finished
-from deadletter.consumer.runtime import Runtime
+from deadletter.consumer.runtime import Runtime, finished
 from deadletter.failure.blame import Errors, TeamsWord, teams_word
 from deadletter.processing.batch import (
     CANCELLING_SHARE,

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from inspect import iscoroutine
 from random import Random, SystemRandom
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from deadletter.aws.registration import look_up
 from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import CONSUMER_VARIABLE
-from deadletter.failure.consumer_version import version_in
+from deadletter.failure.failure import version_in
 from deadletter.processing.batch import Consumer
 from deadletter.processing.crew import Threads
 from deadletter.processing.result import BatchResult
@@ -34,6 +35,7 @@ from deadletter.signals import emf
 
 if TYPE_CHECKING:
     from deadletter.processing.poller import Source
+
 
 OFF = "off"
 
@@ -168,3 +170,25 @@ def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     # A container's output is buffered, and a killed process writes nothing more.
     sys.stdout.flush()
+
+
+def finished(
+    each: Callable[[Any], object], seconds_left: Callable[[], float | None]
+) -> Callable[[Any], object]:
+    """A plain function that does all the work of `each`.
+
+    `seconds_left` is how long an async handler may take from now on; None for no limit. Raises
+    what `each` raises, and OutOfTime if an async handler was cancelled.
+    """
+
+    def call(record: Any) -> object:
+        result = each(record)
+        if not iscoroutine(result):
+            return result
+        # Loaded with the first async handler: asyncio takes long to load.
+        from deadletter.consumer.async_handlers import LOOP
+
+        seconds = seconds_left()
+        return LOOP.run(result, None if seconds is None else max(0.0, seconds))
+
+    return call

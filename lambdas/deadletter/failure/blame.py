@@ -14,19 +14,21 @@ from typing import Any
 
 from deadletter.contract import Blame, Category
 from deadletter.failure import codes
-from deadletter.failure.answers import FORBIDDEN, error_words, words_of_a_service
 from deadletter.failure.failure import WEIGHT, blame_of_status
 from deadletter.failure.foreign import (
+    FORBIDDEN,
     Link,
     answer,
     attribute,
     chain_of,
+    error_words,
     header,
     http_status,
     names_of,
     text_of,
     tried,
     within,
+    words_of_a_service,
 )
 from deadletter.failure.signals import Permanent, Transient
 

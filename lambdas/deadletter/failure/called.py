@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from deadletter.failure import codes
 from deadletter.failure.foreign import Link, attribute, is_of_database, names_of, text_of
-from deadletter.failure.own_names import OwnNames
+from deadletter.failure.naming import OwnNames
 from deadletter.failure.template import LONGEST_TEXT
 
 # Characters of a part of a host name that is an id and no number of a machine.

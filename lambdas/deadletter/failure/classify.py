@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from deadletter.contract import Blame, Category
 from deadletter.failure import codes
-from deadletter.failure.answers import error_words
 from deadletter.failure.blame import (
     SILENT,
     TeamsWord,
@@ -26,6 +25,7 @@ from deadletter.failure.foreign import (
     Link,
     attribute,
     chain_of,
+    error_words,
     header,
     http_status,
     names_of,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deadletter.contract import Blame, Category
+from deadletter.contract import VERSION_VARIABLE, Blame, Category
 
 # Statuses that mean "not now": waiting helps, and the letter is not at fault.
 _BUSY_STATUS = frozenset({408, 425, 429, 449})
@@ -141,3 +141,12 @@ def from_data(data: Mapping[str, Any]) -> Failure:
         place=str(data.get("place", "")),
         version=str(data.get("version", ""))[:MOST_VERSION],
     )
+
+
+def version_in(environment: Mapping[str, str]) -> str:
+    """The version as the team names it, else as Lambda does; empty if neither does.
+
+    $LATEST names no code.
+    """
+    said = environment.get(VERSION_VARIABLE) or environment.get("AWS_LAMBDA_FUNCTION_VERSION", "")
+    return "" if said == "$LATEST" else said[:MOST_VERSION]

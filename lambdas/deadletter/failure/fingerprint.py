@@ -28,8 +28,15 @@ from deadletter.failure.foreign import (
     within,
     wrapped_in,
 )
-from deadletter.failure.naming import aws_code, codes_of, is_about_data, name_of
-from deadletter.failure.own_names import IDENTIFIER, LONGEST_NAME, OwnNames
+from deadletter.failure.naming import (
+    IDENTIFIER,
+    LONGEST_NAME,
+    OwnNames,
+    aws_code,
+    codes_of,
+    is_about_data,
+    name_of,
+)
 from deadletter.failure.place import frames_of, place_of, written_name
 from deadletter.failure.template import LONGEST_TEXT, Kind, Piece, pieces
 from deadletter.message.letter import Letter

@@ -65,9 +65,9 @@ if TYPE_CHECKING:
     from deadletter.processing.collisions import Collisions
     from deadletter.processing.history import History
     from deadletter.processing.key_order import KeyOrder
-    from deadletter.processing.last_receive import LastReceive
     from deadletter.processing.parking import Parking
     from deadletter.processing.sudden_causes import SuddenCauses
+    from deadletter.processing.visibility import LastReceive
     from deadletter.routing.ordering import KeyPlace
 
 FINISHING_SECONDS = 3.0

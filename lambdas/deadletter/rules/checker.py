@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from deadletter.contract import EVERY_PIPELINE
-from deadletter.rules.namesakes import namesake_note
 from deadletter.rules.rule import (
     COLUMNS,
     VERDICT,
@@ -22,7 +21,7 @@ from deadletter.rules.rule import (
     notes_of,
     read_rule,
 )
-from deadletter.rules.ties import tie_note, tied
+from deadletter.rules.ties import namesake_note, tie_note, tied
 from deadletter.rules.typed import nearest
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy

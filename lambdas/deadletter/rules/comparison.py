@@ -19,11 +19,9 @@ from deadletter.rules.accepted import (
     quoted,
     refuse,
 )
-from deadletter.rules.cidr import read_address
-from deadletter.rules.fields import FieldValues
-from deadletter.rules.operators import read_exact, read_expression, same_address
+from deadletter.rules.fields import CHARACTERS_PER_STEP, FieldValues
+from deadletter.rules.operators import read_address, read_exact, read_expression, same_address
 from deadletter.rules.wildcard import LONG_TEXT, NO_SCAN, Scan
-from deadletter.rules.work import CHARACTERS_PER_STEP
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,10 +15,9 @@ from typing import Any, Final
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.accepted import ABSENT, PatternRefused, quoted, refuse
 from deadletter.rules.comparison import Comparison, compare
-from deadletter.rules.fields import FieldValues, Leaves, Outline, Place
+from deadletter.rules.fields import STEPS, FieldValues, Leaves, Outline, Place, TooCostly, Work
 from deadletter.rules.operators import RESERVED
 from deadletter.rules.together import Part, Spot, hold_together, spot_of
-from deadletter.rules.work import STEPS, TooCostly, Work
 
 __all__ = [
     "Alternative",

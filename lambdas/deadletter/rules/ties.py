@@ -1,12 +1,18 @@
-"""Rules of one priority that can match the same message: their ids settle which goes first."""
+"""Rules that get in each other's way: of one priority, or with the same id.
+
+Of rules of one priority that can match the same message their ids settle which goes first. Of a
+rule of a pipeline and one of all pipelines with the same id, one counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.pattern import Alternative, Pattern, compile_pattern
-from deadletter.rules.rule import Rule, RuleMode
+from deadletter.rules.rule import Rule, RuleMode, RuleRefused, read_rule
+from deadletter.settings.pipeline import Pipeline
 
 # Rules that a note names.
 _MOST_NAMED = 3
@@ -113,3 +119,51 @@ def _named(rules: Sequence[Rule]) -> str:
     names = [f"{rule.rule_id} of *" if _is_shared(rule) else rule.rule_id for rule in ordered]
     more = len(rules) - len(names)
     return ", ".join([*names, *([f"{more} more"] if more else [])])
+
+
+_Item = Mapping[str, Any]
+
+
+def namesake_note(
+    key: str, item: _Item, namesakes: Mapping[str, _Item], pipelines: Mapping[str, Pipeline]
+) -> str | None:
+    """That a valid rule, stored under `key`, has namesakes, and which counts; None without any.
+
+    `namesakes` are the rules with its id by the key that they are stored under. One that is not
+    valid is none: it matches nothing in any case.
+    """
+    if key != EVERY_PIPELINE:
+        shared, pipeline = namesakes.get(EVERY_PIPELINE), pipelines.get(key)
+        if shared is None or pipeline is None:
+            return None
+        counting = _counting(item, shared, pipeline)
+        if counting is None:
+            return None
+        which = "this one" if counting == key else "that one"
+        return f"a rule of all pipelines has the same id, and {which} counts in {key}: {_REMEDY}"
+    theirs: list[str] = []
+    ours: list[str] = []
+    for name in sorted(namesakes.keys() & pipelines.keys()):
+        counting = _counting(namesakes[name], item, pipelines[name])
+        if counting is not None:
+            (theirs if counting == name else ours).append(name)
+    parts = [
+        f"{which} counts in {', '.join(names)}"
+        for which, names in (("theirs", theirs), ("this one", ours))
+        if names
+    ]
+    if not parts:
+        return None
+    return f"rules of pipelines have the same id, and {' and '.join(parts)}: {_REMEDY}"
+
+
+_REMEDY = "give one of them another id"
+
+
+def _counting(own: _Item, shared: _Item, pipeline: Pipeline) -> str | None:
+    """The key of the one of two rules that counts in a pipeline; None if one is not valid there."""
+    try:
+        rules = (read_rule(own, pipeline), read_rule(shared, pipeline))
+    except RuleRefused:
+        return None
+    return min(rules, key=lambda rule: rule.claim).pipeline

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from deadletter.rules.fields import Place
-from deadletter.rules.work import Work
+from deadletter.rules.fields import Place, Work
 
 
 @dataclass(slots=True, eq=False)

@@ -42,8 +42,8 @@ def consumer_for(
     # What only failures, parked messages and outages need.
     from deadletter.aws.wiring.stores import Stores
     from deadletter.processing.collisions import Collisions
-    from deadletter.processing.last_receive import LastReceive
     from deadletter.processing.sudden_causes import SuddenCauses
+    from deadletter.processing.visibility import LastReceive
 
     stores = Stores(pipeline, resources, clients, world, count_metric=count_metric)
     clock, main_queue, collisions = world.clock, stores.queue(resources.main_url), stores.collisions
