@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -14,29 +14,28 @@ from deadletter.contract import EVERY_PIPELINE, pipeline_prefix
 from deadletter.signals.figures import Figure
 from deadletter.signals.pages import PIPELINE_PAGES, Compares, Missing, Page
 
-from .duration import MINUTE, written
-from .measured import of_queue, ours
+from .duration import MINUTE
+from .measured import by_aws, ours
 from .pager import Pager
-from .settings import AppDeployment, PipelineDeployment
+from .queues import Addresses, Queues
+from .settings import Alarms, AppDeployment, PipelineDeployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """What alarms are about: a pipeline, or with EVERY_PIPELINE the app.
 
-    queue   the queue whose metrics of SQS are watched
-    facts   the settings that pages name, as numbers; `texts` as people read them
-    looks   minutes of `period` seconds that have to breach where settings say it
+    pages     one for each alarm
+    names     what is watched by metrics of AWS, by what these are `of`
+    settings  those that pages name; they also say how an alarm looks whose page does not
     """
 
     app: AppDeployment
     pipeline: str = EVERY_PIPELINE
     owner: str
-    queue: str
-    facts: Mapping[str, float] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
-    looks: int = 1
-    period: int = MINUTE
+    pages: Sequence[Page]
+    names: Mapping[str, str] = field(default_factory=dict)
+    settings: Alarms = field(default_factory=Alarms)
 
     @property
     def prefix(self) -> str:
@@ -49,69 +48,46 @@ class Subject:
         """What the alarm of a page watches."""
         if isinstance(page.watches, Figure):
             return ours(self.app.app, self.pipeline, page.watches)
-        return of_queue(self.queue, page.watches, period=self.period if not page.looks else MINUTE)
+        period = MINUTE if page.looks else self.settings.age_period
+        return by_aws(self.names[page.watches.of], page.watches, period=period)
 
     def threshold(self, page: Page) -> float:
         """The number at which the alarm of a page rings."""
-        return page.threshold if not isinstance(page.threshold, str) else self.facts[page.threshold]
+        named = page.threshold
+        return float(getattr(self.settings, named)) if isinstance(named, str) else named
 
     def description(self, page: Page) -> str:
         """What the page says."""
         named = None if self.pipeline == EVERY_PIPELINE else self.pipeline
-        return page.text(named, self.texts, runbook=self.app.runbook, owner=self.owner)
+        return page.text(named, self.settings.texts, runbook=self.app.runbook, owner=self.owner)
 
 
-def of_pipeline(app: AppDeployment, settings: PipelineDeployment, dlq: str) -> Subject:
-    """The subject of a pipeline's alarms; `dlq` is the name of its DLQ."""
-    alarms = settings.alarms
-    seconds = {
-        "age": int(alarms.age),
-        "expiry": alarms.letter_expiry,
-        "open": alarms.circuit_open_after,
-        "parked": alarms.parked_after,
-    }
+def of_pipeline(
+    app: AppDeployment, settings: PipelineDeployment, queues: Addresses | Queues
+) -> Subject:
+    """The subject of a pipeline's alarms."""
     return Subject(
         app=app,
         pipeline=settings.name,
         owner=settings.owner or app.owner,
-        queue=dlq,
-        facts=seconds,
-        texts={
-            **{name: written(value) for name, value in seconds.items()},
-            "depth": str(alarms.depth),
-        },
-        looks=alarms.age_looks,
-        period=alarms.age_period,
+        pages=PIPELINE_PAGES,
+        names={"main": queues.main.name, "dlq": queues.dlq.name},
+        settings=settings.alarms,
     )
 
 
-class PipelineAlarms(Construct):
-    """The alarms of one pipeline, by name; each notifies the pager when it starts and ends."""
-
-    alarms: Mapping[str, cloudwatch.Alarm]
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        settings: PipelineDeployment,
-        app: AppDeployment,
-        dlq: str,
-        pager: Pager,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        self.alarms = add_alarms(self, PIPELINE_PAGES, of_pipeline(app, settings, dlq), pager=pager)
-
-
 def add_alarms(
-    scope: Construct, pages: Iterable[Page], subject: Subject, *, pager: Pager
+    scope: Construct, subject: Subject, *, pager: Pager
 ) -> Mapping[str, cloudwatch.Alarm]:
-    """Add an alarm to `scope` for each page; returns them by name."""
+    """Add an alarm to `scope` for each page; returns them by name.
+
+    Each notifies the pager when it starts and ends.
+    """
     action = actions.SnsAction(sns.Topic.from_topic_arn(scope, "Pager", pager.topic_arn))
+    looks = subject.settings.age_looks
     alarms = {}
-    for page in pages:
-        breaching, of = page.looks or (subject.looks, subject.looks)
+    for page in subject.pages:
+        breaching, of = page.looks or (looks, looks)
         alarm = cloudwatch.Alarm(
             scope,
             page.alarm,

@@ -31,13 +31,12 @@ from deadletter.contract import (
     Category,
     parking_source,
 )
-from deadletter.signals import figures
 from deadletter.signals.figures import GRAPHS, Figure
-from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES, SqsMetric
+from deadletter.signals.pages import APP_PAGES, AWS_METRICS
 
 from . import here
 from .alarms import Subject, of_pipeline
-from .measured import of_queue, ours
+from .measured import by_aws, ours
 from .queues import Addresses
 from .refusal import Refused
 from .rule_check import RuleCheck
@@ -148,7 +147,7 @@ def widgets(
     """
     used = app or AppDeployment()
     queues = Addresses.of(used, settings)
-    subject = of_pipeline(used, settings, queues.dlq.name)
+    subject = of_pipeline(used, settings, queues)
     name = settings.name
     text = (
         f"## {name}\nMode {settings.mode}. Owner: {subject.owner}. Runbook: {used.runbook}\n\n"
@@ -167,24 +166,22 @@ def widgets(
 def _graph(
     subject: Subject, settings: PipelineDeployment, queues: Addresses, graph: str
 ) -> cloudwatch.IWidget:
-    """One graph of a pipeline: its figures, and what SQS says of the same."""
+    """One graph of a pipeline: its figures, and what AWS says of the same."""
     drawn = [figure for figure in Figure if figure.graph == graph]
     left: list[cloudwatch.IMetric] = []
     right: list[cloudwatch.IMetric] = []
     for figure in drawn:
         (right if figure in RIGHT else left).extend(_drawn(subject, queues, figure))
-    own = {figures.MESSAGES: SqsMetric.VISIBLE, figures.AGES: SqsMetric.AGE}.get(graph)
-    if own is not None:
-        left += [
-            of_queue(queue.name, own, label=f"{label}, by SQS")
-            for label, queue in (("main", queues.main), ("dlq", queues.dlq))
-        ]
-    watched = {*drawn, own}
+    beside = [metric for metric in AWS_METRICS if metric.graph == graph]
+    left += [
+        by_aws(subject.names[metric.of], metric, label=f"{metric.of}, by {metric.service}")
+        for metric in beside
+    ]
     lines: dict[float, list[str]] = {}
-    for page in PIPELINE_PAGES:
-        if page.watches in watched:
+    for page in subject.pages:
+        if page.watches in (*drawn, *beside):
             lines.setdefault(subject.threshold(page), []).append(str(page.alarm))
-    on_right = {subject.threshold(page) for page in PIPELINE_PAGES if page.watches in RIGHT}
+    on_right = {subject.threshold(page) for page in subject.pages if page.watches in RIGHT}
     drawn_lines = {
         value: cloudwatch.HorizontalAnnotation(
             value=value, label=f"{', '.join(names)} pages", color=cloudwatch.Color.RED
@@ -221,7 +218,7 @@ def _drawn(subject: Subject, queues: Addresses, figure: Figure) -> Iterator[clou
 
 def _alarms(scope: Construct, subject: Subject) -> list[cloudwatch.IAlarm]:
     """The alarms of a pipeline: by name, because its stack comes later than the dashboard's."""
-    names = [f"{subject.prefix}{page.alarm}" for page in PIPELINE_PAGES]
+    names = [f"{subject.prefix}{page.alarm}" for page in subject.pages]
     return [cloudwatch.Alarm.from_alarm_arn(scope, name, f"{ALARM_ARN}:{name}") for name in names]
 
 
@@ -245,7 +242,7 @@ def _head(scope: Construct, app: AppDeployment, rule_check: RuleCheck) -> Rows:
     alarms = [
         alarm
         for pipeline in app.pipelines
-        for alarm in _alarms(scope, of_pipeline(app, pipeline, ""))
+        for alarm in _alarms(scope, of_pipeline(app, pipeline, Addresses.of(app, pipeline)))
     ]
     return [
         [

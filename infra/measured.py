@@ -1,4 +1,4 @@
-"""The metrics that alarms and graphs watch: ours, and those of SQS."""
+"""The metrics that alarms and graphs watch: ours, and those of AWS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from constructs import Construct
 from deadletter.contract import APP_DIMENSION, DIMENSION, NAMESPACE, SOURCE_DIMENSION
 from deadletter.signals.counts import SAYS
 from deadletter.signals.figures import Figure
-from deadletter.signals.pages import SqsMetric
+from deadletter.signals.pages import AwsMetric
 
 from .duration import MINUTE
 from .length import seconds
@@ -40,15 +40,15 @@ def ours(
     )
 
 
-def of_queue(
-    queue: str, metric: SqsMetric, *, period: int = MINUTE, label: str | None = None
+def by_aws(
+    name: str, metric: AwsMetric, *, period: int = MINUTE, label: str | None = None
 ) -> cloudwatch.Metric:
-    """A metric that SQS publishes of a queue."""
+    """A metric that AWS publishes of the resource of this name."""
     return cloudwatch.Metric(
-        namespace="AWS/SQS",
-        metric_name=str(metric),
-        dimensions_map={"QueueName": queue},
-        statistic="Maximum",
+        namespace=f"AWS/{metric.service}",
+        metric_name=metric.name,
+        dimensions_map={metric.dimension: name},
+        statistic=metric.statistic,
         label=label,
         period=seconds(period),
     )

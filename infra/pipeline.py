@@ -15,7 +15,7 @@ from deadletter.signals.figures import Figure
 from deadletter.signals.pages import Alarm
 
 from . import brought
-from .alarms import PipelineAlarms
+from .alarms import add_alarms, of_pipeline
 from .circuit import CircuitBreaker
 from .consumer import DispatcherFunction
 from .consumer_access import ConsumerAccess
@@ -165,9 +165,9 @@ class RedrivePipeline(Construct):
         if is_beside:
             # The tables are known by their names too: no function refers to them.
             heartbeat.node.add_dependency(self.shared.heartbeats, self.storage)
-        self.alarms = PipelineAlarms(
-            self, "Alarms", settings=settings, app=app, dlq=self.queues.dlq.name, pager=self.pager
-        ).alarms
+        self.alarms = add_alarms(
+            Construct(self, "Alarms"), of_pipeline(app, settings, self.queues), pager=self.pager
+        )
         # Without data the alarm would ring at once.
         self.alarms[Alarm.REDRIVE_STALLED].node.add_dependency(heartbeat)
         functions = [each for each in self.node.find_all() if isinstance(each, PythonFunction)]

@@ -92,10 +92,7 @@ class RuleCheck(Construct):
         self.function, self.role = function.function, function.role
         # Lambda never gives up an edit for which the function was throttled: the queue stays empty.
         self.alarms = add_alarms(
-            self,
-            APP_PAGES,
-            Subject(app=app, owner=app.owner, queue=f"{name}-failures"),
-            pager=pager,
+            self, Subject(app=app, owner=app.owner, pages=APP_PAGES), pager=pager
         )
 
     def _mapping(

@@ -28,6 +28,8 @@ from deadletter.settings.setting import (
     ValueKind,
 )
 
+from .duration import written
+
 # A key that no declaration has is a mistake; the objects within follow.
 STRICT = ConfigDict(extra="forbid")
 
@@ -182,6 +184,13 @@ class Alarms:
     parked_after: Constant[int] = WATCH.parked_after
     room_late: Derived[int] = WATCH.room_late
     letter_expiry: Derived[int] = WATCH.letter_expiry
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What pages name, as people read it."""
+        lengths = ("age", "letter_expiry", "circuit_open_after", "parked_after")
+        texts = {name: written(getattr(self, name)) for name in lengths}
+        return {**texts, "depth": str(self.depth)}
 
 
 @dataclass(frozen=True, slots=True)

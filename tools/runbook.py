@@ -12,12 +12,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from deadletter.contract import WATCH
 from deadletter.signals.causes import Explanation
 from deadletter.signals.commands import known_parts, typed
 from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES, Alarm
 from deadletter.signals.troubles import TROUBLES, TroubleCard
-from infra.duration import written
 from infra.settings import Alarms
 
 _CAUSES = "causes"
@@ -51,13 +49,7 @@ def _cause(explanation: Explanation) -> str:
 
 def _block(alarm: Alarm) -> Iterator[str]:
     page = next(page for page in (*PIPELINE_PAGES, *APP_PAGES) if page.alarm is alarm)
-    texts = {
-        "age": written(Alarms().age),
-        "expiry": written(WATCH.letter_expiry),
-        "depth": str(WATCH.depth),
-        "open": written(WATCH.circuit_open_after),
-        "parked": written(WATCH.parked_after),
-    }
+    texts = Alarms().texts
     says, cause = page.says.format(**texts), page.cause.format(**texts)
     yield f"<!-- signals: {alarm} -->\n\n{_sentence(says)} Likely: {cause}\n\n"
     rows = [card for card in TROUBLES.values() if card.page is alarm]

@@ -11,6 +11,7 @@ from infra.alarms import of_pipeline
 from infra.context import read
 from infra.kinds import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
 from infra.names import Names
+from infra.queues import Addresses
 from infra.refusal import Refused
 from infra.settings import AppDeployment
 from tests.infra.conftest import Synthesize, typed
@@ -63,7 +64,7 @@ def test_the_longest_description_fits_into_an_alarm() -> None:
         alarms={"age": odd, "depth": 10**12},
         tuning={**tuning, "alarms.parked_after": odd},
     )
-    subject = of_pipeline(app, settings, "dlq")
+    subject = of_pipeline(app, settings, Addresses.of(app, settings))
     for page in (*PIPELINE_PAGES, *APP_PAGES):
         text = subject.description(page)
         assert len(text) <= 1024, page.alarm

@@ -10,7 +10,7 @@ LEVEL = (">= 1", (1, 3), "quiet")
 WHEN = {
     "DlqAge": ("> age", None, "kept"),
     "MessageAge": (">= age", (1, 3), "quiet"),
-    "MessageExpiry": ("<= expiry", (1, 3), "quiet"),
+    "MessageExpiry": ("<= letter_expiry", (1, 3), "quiet"),
     "RedriveStalled": (">= 1", (3, 3), "heartbeat"),
 }
 SIGNS = {"above": ">", "at least": ">=", "at most": "<="}

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from deadletter.signals.commands import TypedLine
-from deadletter.signals.figures import Figure
+from deadletter.signals.figures import AGES, MAXIMUM, MESSAGES, Figure
 
 
 class Alarm(StrEnum):
@@ -34,13 +35,33 @@ class Alarm(StrEnum):
     """Behind `<app>-` only: what all pipelines share."""
 
 
-class SqsMetric(StrEnum):
-    """A metric of SQS, and the queue that it is about."""
+@dataclass(frozen=True, slots=True)
+class AwsMetric:
+    """A metric that a service of AWS publishes by itself.
 
-    AGE = "ApproximateAgeOfOldestMessage"
-    """Of the DLQ."""
-    VISIBLE = "ApproximateNumberOfMessagesVisible"
-    """Of the rule checker's failures."""
+    of     what of a pipeline it is about: a name that `infra.alarms.Subject` has
+    graph  the graph of the dashboard that draws it
+    """
+
+    service: str
+    dimension: str
+    name: str
+    of: str
+    graph: str
+    statistic: str = MAXIMUM
+
+
+_of_queue = partial(AwsMetric, "SQS", "QueueName")
+
+DLQ_AGE = _of_queue("ApproximateAgeOfOldestMessage", "dlq", AGES)
+
+AWS_METRICS = (
+    _of_queue("ApproximateNumberOfMessagesVisible", "main", MESSAGES),
+    _of_queue("ApproximateNumberOfMessagesVisible", "dlq", MESSAGES),
+    _of_queue("ApproximateAgeOfOldestMessage", "main", AGES),
+    DLQ_AGE,
+)
+"""What the dashboard draws beside our figures, in this order."""
 
 
 class Compares(StrEnum):
@@ -67,7 +88,7 @@ class Missing(StrEnum):
 class Page:
     """An alarm: what it watches, when it rings, and what it says.
 
-    threshold   a number, or the name of the fact that is one: a setting in seconds or messages
+    threshold   a number, or the name of the setting below `alarms` that is one
     looks       how many of the last minutes have to breach, of how many; None where settings say it
     says        what is wrong, as a sentence; `cause` is its likely cause
     first       what to type first; it only reads
@@ -75,11 +96,11 @@ class Page:
     shares      the alarm whose section of the runbook is this alarm's too, if not its own
     of_app      whether it is about the whole app: it has no pipeline, and the app's owner
 
-    In `says` stand facts in braces, as people read them.
+    In `says` stand such settings in braces, as people read them.
     """
 
     alarm: Alarm
-    watches: Figure | SqsMetric
+    watches: Figure | AwsMetric
     threshold: float | str = 1
     compares: Compares = Compares.AT_LEAST
     looks: tuple[int, int] | None = (1, 3)
@@ -98,13 +119,13 @@ class Page:
         return (self.shares or self.alarm).lower()
 
     def text(
-        self, pipeline: str | None, facts: Mapping[str, str], *, runbook: str, owner: str
+        self, pipeline: str | None, settings: Mapping[str, str], *, runbook: str, owner: str
     ) -> str:
         """The description of the alarm: five lines that read well with and without Markdown."""
         about = f" --pipeline {pipeline}" if pipeline else ""
         return (
-            f"Symptom: {self.says.format(**facts)}\n"
-            f"Likely cause: {self.cause.format(**facts)}\n"
+            f"Symptom: {self.says.format(**settings)}\n"
+            f"Likely cause: {self.cause.format(**settings)}\n"
             f"First command: `{self.first}{about}`\n"
             f"Runbook: {runbook}#{self.section}\n"
             f"Owner: {owner}"
@@ -131,7 +152,7 @@ RULES = Page(
 PIPELINE_PAGES = (
     Page(
         alarm=Alarm.DLQ_AGE,
-        watches=SqsMetric.AGE,
+        watches=DLQ_AGE,
         threshold="age",
         compares=Compares.ABOVE,
         looks=None,
@@ -151,9 +172,9 @@ PIPELINE_PAGES = (
     Page(
         alarm=Alarm.MESSAGE_EXPIRY,
         watches=Figure.SECONDS_TO_EXPIRY,
-        threshold="expiry",
+        threshold="letter_expiry",
         compares=Compares.AT_MOST,
-        says="SQS drops the oldest message of a queue within {expiry}.",
+        says="SQS drops the oldest message of a queue within {letter_expiry}.",
         cause="the consumer is paused or too slow, mode observe moves nothing, or messages"
         f" could not be moved in time: {_DENIED}.",
         repair=TypedLine.REDRIVE,
@@ -182,7 +203,7 @@ PIPELINE_PAGES = (
     Page(
         alarm=Alarm.CIRCUIT_TROUBLE,
         watches=Figure.CIRCUIT_TROUBLE,
-        says="a circuit is open for {open}, flaps, or needs a person; messages wait.",
+        says="a circuit is open for {circuit_open_after}, flaps, or needs a person; messages wait.",
         cause="a dependency is down or refuses the consumer's credential, a person holds"
         " the circuit, or one error suddenly fails most messages.",
         repair=TypedLine.CIRCUITS,
@@ -190,7 +211,7 @@ PIPELINE_PAGES = (
     Page(
         alarm=Alarm.PARKED_UNATTENDED,
         watches=Figure.PARKED_UNATTENDED,
-        says="parked messages have waited for a person for {parked}; none has left.",
+        says="parked messages have waited for a person for {parked_after}; none has left.",
         cause="no person reads the parking queue: each message says why automation gave it up.",
         first="dlq list --in parked --look",
         repair=TypedLine.RELEASE,
