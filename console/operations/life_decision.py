@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
@@ -39,11 +38,10 @@ from .words import moment
 
 if TYPE_CHECKING:
     from deadletter.aws.waiting_room import WaitingLetter
-    from deadletter.failure.failure import Failure
     from deadletter.failure.ledger import LedgerRow
     from deadletter.routing.direct_router import DirectRouter
     from deadletter.routing.router import Question
-    from deadletter.rules.document import Document, Documents
+    from deadletter.rules.document import Document
     from deadletter.rules.rule import Rule
     from deadletter.settings.pipeline import Pipeline
 
@@ -163,7 +161,7 @@ def _held_back(session: Session, app: App, record: LetterRecord) -> str:
 
 
 def _router(
-    session: Session, app: App, record: LetterRecord, documents: Documents | None = None
+    session: Session, app: App, record: LetterRecord, document: Document | None = None
 ) -> DirectRouter:
     from random import SystemRandom
     from uuid import uuid4
@@ -185,7 +183,7 @@ def _router(
         random=SystemRandom(),
         causes=DynamoDBCauses(client, app.circuits_table, name, lambda: uuid4().hex),
         live_runs=DynamoDBLiveRuns(client, app.messages_table, name),
-        documents=documents,
+        build=None if document is None else lambda *_: document,
     )
 
 
@@ -215,23 +213,10 @@ def _question(letter: Letter, waiting: WaitingLetter) -> Question:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _LedgerDocument:
-    """The document of a letter whose content is not known: it has no fields."""
-
-    circuit_key: str | None
-    expires: float | None = None
-    unreadable: str | None = None
-
-    def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
-        from deadletter.rules.document import Document
-
-        return Document({}, self.unreadable, self.circuit_key, self.expires)
-
-
 def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipeline) -> Judged:
     """The decision, if it is the same whatever is not on record; else UNKNOWN and why."""
     from deadletter.failure.ledger import NO_ROW
+    from deadletter.rules.document import possible_documents
     from deadletter.rules.pattern import compile_pattern
 
     row = record.row or NO_ROW
@@ -260,10 +245,8 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
         if waiting is None
         else [_question(letter, waiting)]
     )
-    # Without an expiry of its own, and past it.
-    expiries = [None] if settings.expires is None else [None, 0.0]
 
-    def decisions(*documents: _LedgerDocument) -> Sequence[Mapping[str, Any]]:
+    def decisions(*documents: Document) -> Sequence[Mapping[str, Any]]:
         with aws_errors():
             routers = [_router(session, app, record, document) for document in documents]
             return [
@@ -273,7 +256,8 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
                 for decision in router.possible(question, matches)
             ]
 
-    possible = decisions(*(_LedgerDocument(*each) for each in product(endpoints, expiries)))
+    documents, by_content = possible_documents(settings, endpoints)
+    possible = decisions(*documents)
     doubts = [
         f"rule {rule} decides; it reads {', '.join(reads)} (--look)"
         for rule, reads in open_rules.items()
@@ -284,8 +268,7 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
         )
     if len(questions) > 1:
         doubts.append("its queue decides: several of its DLQs hold messages (--look)")
-    if settings.expires is not None:
-        doubts.append(f"its own expiry decides; it is at {settings.expires} (--look)")
+    doubts += by_content
     tried_rules = tuple(TriedRule(rule, outcome, ()) for rule, outcome in says.items())
     if len({_gist(decision) for decision in possible}) > 1:
         return Judged(_answer(_unknown(possible, doubts), BY_RECORD), tried_rules)
@@ -293,7 +276,7 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
     paths = [settings.context.get(name, "") for name in row.context]
     if settings.body is Body.JSON and not any(path.startswith("body.") for path in paths):
         # A value of the body on record shows that it could be read.
-        [otherwise, *_] = decisions(_LedgerDocument(endpoints[0], unreadable="it is no JSON"))
+        [otherwise, *_] = decisions(replace(documents[0], unreadable="it is no JSON"))
         if _gist(otherwise) != _gist(decided):
             decided = {**decided, "because": f"{decided['because']}, if its body is JSON (--look)"}
     return Judged(_answer(decided, BY_RECORD), tried_rules)

@@ -43,7 +43,7 @@ from deadletter.routing.wire import (
     question_from_json,
     question_to_json,
 )
-from deadletter.rules.document import Document, DocumentBuilder, Documents
+from deadletter.rules.document import Build, Document, DocumentBuilder
 from deadletter.rules.refused_rule import RefusedRule
 from deadletter.rules.rulebook import RuleBook, RulesUnavailable, read_rules
 from deadletter.settings.backoff import Backoff
@@ -125,9 +125,7 @@ class CausesOf:
         return self.books.causes_
 
 
-def router(
-    books: Books, pipeline: Pipeline = PIPELINE, documents: Documents | None = None
-) -> DirectRouter:
+def router(books: Books, pipeline: Pipeline = PIPELINE, build: Build | None = None) -> DirectRouter:
     return DirectRouter(
         pipeline=pipeline,
         rules=books,
@@ -137,7 +135,7 @@ def router(
         clock=lambda: NOW,
         random=Random(1),
         causes=CausesOf(books),
-        documents=documents,
+        build=build,
     )
 
 
@@ -222,7 +220,7 @@ class TrapDocuments(DocumentBuilder):
 def with_defect(books: Books, *traps: str) -> DirectRouter:
     documents = TrapDocuments(PIPELINE)
     documents.traps = frozenset(traps)
-    return router(books, documents=documents)
+    return router(books, build=documents.build)
 
 
 def asked_of(router: DirectRouter, *ids: str) -> RouterAnswer:

@@ -45,7 +45,7 @@ from deadletter.routing.router import (
     RouterUnavailable,
     Verdict,
 )
-from deadletter.rules.document import Document, DocumentBuilder, Documents
+from deadletter.rules.document import Build, Document, DocumentBuilder
 from deadletter.rules.paths import compiled
 from deadletter.rules.rulebook import (
     RuleBook,
@@ -127,7 +127,7 @@ class DirectRouter:
     `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
     stay the same. Without `causes` none suddenly dominates; without `live_runs` every replay
     run has ended. A replay run takes no letter whose body does not conform to `schema`.
-    `documents` are the letters as rules see them, if not by their own content. `bad_rows` returns
+    `build` finds letters as rules see them, if not by their own content. `bad_rows` returns
     the names of rows that could not be read since it was last called.
     """
 
@@ -145,7 +145,7 @@ class DirectRouter:
         live_runs: LiveRuns | None = None,
         lines: Lines | None = None,
         schema: JsonSchema | None = None,
-        documents: Documents | None = None,
+        build: Build | None = None,
         bad_rows: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._pipeline = pipeline
@@ -160,7 +160,7 @@ class DirectRouter:
         self._lines = lines
         self._schema = schema
         self._bad_rows = bad_rows
-        self._documents = documents or DocumentBuilder(pipeline)
+        self._build = build or DocumentBuilder(pipeline).build
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
         self._picker: tuple[Selection, Picker] | None = None
         path = pipeline.idempotency_key
@@ -483,7 +483,7 @@ class DirectRouter:
     def _history(self, question: Question, stamp: Stamp, row: LedgerRow, now: float) -> _History:
         counted = _counted(stamp, row, question.spared)
         last = row.last
-        document = self._documents.build(question.letter, counted, last, now)
+        document = self._build(question.letter, counted, last, now)
         return _History(counted, row, document, self._circuit_keys(document, last))
 
     def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:

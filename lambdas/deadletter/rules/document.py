@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import is_reserved_key
 from deadletter.message import stamp
@@ -44,11 +44,23 @@ class Document:
     undated: bool = False
 
 
-class Documents(Protocol):
-    """Finds the document of a letter."""
+Build = Callable[[Letter, Stamp, "Failure | None", float], Document]
+"""Finds the document of a letter; never raises, for any content."""
 
-    def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
-        """The document of a letter. Never raises, for any content."""
+
+def possible_documents(
+    pipeline: Pipeline, circuit_keys: Sequence[str | None]
+) -> tuple[Sequence[Document], Sequence[str]]:
+    """The documents that a letter may have whose content is not known, and what decides which.
+
+    Of each setting that reads the content they have both sides.
+    """
+    documents, doubts = [Document({}, circuit_key=key) for key in circuit_keys], []
+    if pipeline.expires is not None:
+        pairs = ((document, replace(document, expires=0.0)) for document in documents)
+        documents = [document for pair in pairs for document in pair]
+        doubts.append(f"its own expiry decides; it is at {pipeline.expires} (--look)")
+    return documents, doubts
 
 
 class DocumentBuilder:
