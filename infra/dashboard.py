@@ -172,7 +172,9 @@ def _graph(
     right: list[cloudwatch.IMetric] = []
     for figure in drawn:
         (right if figure in RIGHT else left).extend(_drawn(subject, queues, figure))
-    beside = [metric for metric in AWS_METRICS if metric.graph == graph]
+    beside = [
+        metric for metric in AWS_METRICS if metric.graph == graph and metric.of in subject.names
+    ]
     left += [
         by_aws(subject.names[metric.of], metric, label=f"{metric.of}, by {metric.service}")
         for metric in beside
