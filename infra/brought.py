@@ -17,7 +17,7 @@ from . import context
 from .arn import is_token, last_part
 from .names import kebab_case
 from .queues import QueueReference
-from .refusal import Refused, value_refused
+from .refusal import Refused, refused
 from .settings import AppDeployment, PipelineDeployment
 from .typed import Consumer, PipelineSettings
 
@@ -153,8 +153,7 @@ def check_shared(name: str, shared: Construct, pipeline: Construct) -> None:
 def key_arn(owner: str, setting: str, key: kms.IKey) -> str:
     """The ARN of a key. Refuses an alias: permissions name keys, and an alias grants nothing."""
     if hasattr(key, "alias_name"):
-        refusal = value_refused(setting, f"the alias {key.node.path}", "the key behind it")
-        raise Refused(f"{owner}: {refusal}.")
+        raise refused(owner, setting, f"the alias {key.node.path}", "the key behind it")
     return key.key_arn
 
 
@@ -235,4 +234,4 @@ def _once(name: str, typed: dict[str, Any], key: str) -> None:
 
 
 def _refused(name: str, key: str, value: str, allowed: str) -> Refused:
-    return Refused(f"Pipeline {name}: {value_refused(key, value, allowed)}.")
+    return refused(f"Pipeline {name}", key, value, allowed)

@@ -29,7 +29,6 @@ class ConsumerFunction:
     arn: str
     timeout: int
     mapping_id: str
-    ours: bool
 
     @classmethod
     def of(
@@ -40,11 +39,11 @@ class ConsumerFunction:
             # By its name: the functions that may change its mapping trust its role.
             arn = function_arn(app, settings.name, "consumer")
             mapping = dispatcher.mapping.event_source_mapping_id
-            return cls(arn, int(settings.consumer.timeout), mapping, ours=True)
+            return cls(arn, int(settings.consumer.timeout), mapping)
         consumer = settings.consumer
         if consumer.function_arn:
             yours, timeout = consumer.function_arn, int(consumer.timeout)
-            return cls(yours, timeout, consumer.mapping_id or "", ours=False)
+            return cls(yours, timeout, consumer.mapping_id or "")
         return None
 
     def grant_mapping(self, permissions: Permissions) -> None:
@@ -54,9 +53,9 @@ class ConsumerFunction:
         """
         if not self.mapping_id:
             return
-        home = f"arn:{here.PARTITION}:lambda:{here.REGION}:{here.ACCOUNT_ID}:event-source-mapping"
+        mapping = here.arn("lambda", f"event-source-mapping:{self.mapping_id}")
         # By its id: calls about tags know no function to make a condition of.
-        permissions.allow("Mapping", PAUSE_AND_RESUME, [f"{home}:{self.mapping_id}"])
+        permissions.allow("Mapping", PAUSE_AND_RESUME, [mapping])
 
 
 def function_name(arn: str) -> str:

@@ -15,7 +15,7 @@ from .arn import Arn, is_token
 from .checked import checked, values_of
 from .keys import check_keys
 from .names import Names, pascal_case
-from .refusal import Refused, value_refused
+from .refusal import Refused, refused
 from .settings import AppDeployment, PipelineDeployment
 
 # What must lie where the pipeline is deployed.
@@ -38,7 +38,7 @@ def read(
     named = typed.get("app", DEFAULT_APP)
     listed = typed.pop("pipelines", None)
     if not isinstance(listed, list) or not listed:
-        raise Refused(f"App {named}: {value_refused('pipelines', listed, PIPELINES)}.")
+        raise refused(f"App {named}", "pipelines", listed, PIPELINES)
     pipelines = tuple(pipeline(number, raw) for number, raw in enumerate(listed, start=1))
     settings = replace(app(typed), pipelines=pipelines)
     check(settings, account=account, region=region)
@@ -85,7 +85,7 @@ def _unpacked(value: Any) -> Any:
 
 
 def _refusal(pipeline: PipelineDeployment, key: str, value: object, allowed: str) -> Refused:
-    return Refused(f"Pipeline {pipeline.name}: {value_refused(key, value, allowed)}.")
+    return refused(f"Pipeline {pipeline.name}", key, value, allowed)
 
 
 def _check_names(app: AppDeployment) -> None:
@@ -137,8 +137,7 @@ def _check_region(app: AppDeployment, region: str | None) -> None:
     for key, text in _known(app, ValueKind.TOPIC_ARN, ValueKind.KEY_ARN):
         region = region or Arn.parse(text).region
         if Arn.parse(text).region != region:
-            allowed = f"an ARN in region {region}"
-            raise Refused(f"App {app.app}: {value_refused(key, text, allowed)}.")
+            raise refused(f"App {app.app}", key, text, f"an ARN in region {region}")
 
 
 def _check_home(

@@ -62,7 +62,7 @@ FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 RIGHT = {Figure.SECONDS_TO_EXPIRY, Figure.ATTEMPTS_BEFORE_RECOVERY, Figure.REFUSED_WHILE_OPEN}
 
 # What the ARN of each alarm begins with, and its name in a body.
-ALARM_ARN = f"arn:{here.PARTITION}:cloudwatch:{here.REGION}:{here.ACCOUNT_ID}:alarm"
+ALARM_ARN = here.arn("cloudwatch", "alarm")
 ALARM = "Alarm"
 
 Rows = list[list[cloudwatch.IWidget]]

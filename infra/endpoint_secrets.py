@@ -5,7 +5,7 @@ from __future__ import annotations
 from constructs import IConstruct
 
 from . import here
-from .findings import acknowledge
+from .findings import acknowledge_patterns
 from .permissions import Permissions
 from .settings import AppDeployment
 
@@ -17,8 +17,7 @@ def secret_prefix(app: AppDeployment) -> str:
 
 def secrets_of_endpoints(app: AppDeployment) -> str:
     """The pattern of all their ARNs."""
-    home = f"arn:{here.PARTITION}:secretsmanager:{here.REGION}:{here.ACCOUNT_ID}"
-    return f"{home}:secret:{secret_prefix(app)}*"
+    return here.arn("secretsmanager", f"secret:{secret_prefix(app)}*")
 
 
 def grant_read_secrets(permissions: Permissions, app: AppDeployment) -> None:
@@ -28,10 +27,9 @@ def grant_read_secrets(permissions: Permissions, app: AppDeployment) -> None:
 
 def acknowledge_secrets(construct: IConstruct, app: AppDeployment) -> None:
     """Acknowledge that a role of `construct` names no single secret."""
-    home = "arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>"
-    acknowledge(
+    acknowledge_patterns(
         construct,
-        f"AwsSolutions::AwsSolutions-IAM5[Resource::{home}:secret:{secret_prefix(app)}*]",
+        secrets_of_endpoints(app),
         because="endpoints are registered after the deployment, each with secrets of its own,"
         " and Secrets Manager ends their ARNs with random letters",
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import aws_cdk as cdk
 from constructs import IConstruct
+
+from . import here
 
 
 def acknowledge(construct: IConstruct, *rules: str, because: str) -> None:
@@ -15,8 +15,18 @@ def acknowledge(construct: IConstruct, *rules: str, because: str) -> None:
     )
 
 
-def acknowledge_each(construct: IConstruct, reasons: Mapping[str, str]) -> None:
-    """Accept findings, each rule with a reason of its own, in `construct` and below it."""
-    cdk.Validations.of(construct).acknowledge(
-        *(cdk.Acknowledgment(id=rule, reason=reason) for rule, reason in reasons.items())
-    )
+def acknowledge_patterns(construct: IConstruct, *arns: str, because: str) -> None:
+    """Accept that roles in `construct` name these patterns of ARNs, and no single resources."""
+    rules = (f"AwsSolutions::AwsSolutions-IAM5[Resource::{_in_findings(arn)}]" for arn in arns)
+    acknowledge(construct, *rules, because=because)
+
+
+def _in_findings(arn: str) -> str:
+    """An ARN as cdk-nag writes it."""
+    for token, name in (
+        (here.PARTITION, "<AWS::Partition>"),
+        (here.REGION, "<AWS::Region>"),
+        (here.ACCOUNT_ID, "<AWS::AccountId>"),
+    ):
+        arn = arn.replace(token, name)
+    return arn

@@ -79,13 +79,12 @@ class FirstHeartbeat(Construct):
         settings: PipelineDeployment,
     ) -> None:
         super().__init__(scope, construct_id)
-        home = f"arn:{here.PARTITION}:lambda:{here.REGION}:{here.ACCOUNT_ID}:function"
         cdk.CustomResource(
             self,
             "Resource",
             resource_type=RESOURCE,
             # By name, as all that stands in another stack.
-            service_token=f"{home}:{function_name(app)}",
+            service_token=here.arn("lambda", f"function:{function_name(app)}"),
             properties={"Pipeline": settings.name},
             service_timeout=seconds(SERVICE_TIMEOUT),
         )

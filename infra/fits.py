@@ -25,7 +25,7 @@ from deadletter.settings.pipeline import RetryPolicy
 from .arn import is_token, last_part
 from .checked import as_typed, checked
 from .duration import written
-from .refusal import Refused, value_refused
+from .refusal import refused
 from .settings import LONGEST_RETENTION, ConsumerKind, PipelineDeployment
 
 # Lambda's rule for an event source mapping: a batch that is retried inside the
@@ -61,8 +61,7 @@ def pipeline(typed: Any, owner: str) -> PipelineDeployment:
         value: Any = settings
         for step in steps:
             value = value[step] if isinstance(value, Mapping) else getattr(value, step)
-        sentence = value_refused(key, as_typed(typed, steps, value), allowed)
-        raise Refused(f"{owner}: {sentence}.")
+        raise refused(owner, key, as_typed(typed, steps, value), allowed)
     return settings
 
 
@@ -222,8 +221,7 @@ def _tuned(settings: T, path: str, steps: Sequence[str], value: object, owner: s
     """The settings with another value at this path, whatever its limits are."""
     name, *rest = steps
     if not is_dataclass(settings) or name not in {item.name for item in fields(settings)}:
-        sentence = value_refused(f"tuning.{path}", value, "a path of what a declaration has")
-        raise Refused(f"{owner}: {sentence}.")
+        raise refused(owner, f"tuning.{path}", value, "a path of what a declaration has")
     if rest:
         value = _tuned(getattr(settings, name), path, rest, value, owner)
     return replace(settings, **{name: tuple(value) if isinstance(value, list) else value})  # type: ignore[type-var]

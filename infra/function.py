@@ -18,7 +18,7 @@ from deadletter.contract import Variable
 from . import asset, environment, here
 from .duration import MINUTE
 from .encryption import customer_key
-from .findings import acknowledge, acknowledge_each
+from .findings import acknowledge
 from .length import seconds
 from .names import Names
 from .permissions import Permissions, grant_traces
@@ -37,8 +37,6 @@ RETENTION = {
     3653: logs.RetentionDays.TEN_YEARS,
 }
 
-
-_NEWEST = "the newest runtime that the tests run on and the wheels are chosen for"
 
 # What Lambda needs to put a function into a VPC.
 NETWORK = (
@@ -175,27 +173,31 @@ class PythonFunction(Construct):
                 security_group_ids=list(app.vpc.security_group_ids),
             )
         # On the pipeline's or the app's construct: a role that is shared lies beside the function.
-        acknowledge_each(
+        acknowledge(
             scope,
-            {
-                "AwsSolutions::AwsSolutions-IAM5[Resource::*]": "the actions of X-Ray and"
-                " CloudWatch, listing streams, and network interfaces to come know no resources",
-                "Serverless::Serverless-LambdaStarPermissions": "the actions of X-Ray and"
-                " CloudWatch, listing streams, and network interfaces to come know no resources",
-                "AwsSolutions::AwsSolutions-L1": _NEWEST,
-                "Serverless::Serverless-LambdaLatestVersion": _NEWEST,
-                "Serverless::Serverless-LambdaDLQ": "an invocation carries nothing that its queue"
-                " doesn't keep until it is done",
-                **(
-                    {}
-                    if begins_traces
-                    else {
-                        "Serverless::Serverless-LambdaTracing": "it goes on with the traces of its"
-                        " caller: to begin one each minute costs $0.22 a month"
-                    }
-                ),
-            },
+            "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
+            "Serverless::Serverless-LambdaStarPermissions",
+            because="the actions of X-Ray and CloudWatch, listing streams, and network interfaces"
+            " to come know no resources",
         )
+        acknowledge(
+            scope,
+            "AwsSolutions::AwsSolutions-L1",
+            "Serverless::Serverless-LambdaLatestVersion",
+            because="the newest runtime that the tests run on and the wheels are chosen for",
+        )
+        acknowledge(
+            scope,
+            "Serverless::Serverless-LambdaDLQ",
+            because="an invocation carries nothing that its queue doesn't keep until it is done",
+        )
+        if not begins_traces:
+            acknowledge(
+                scope,
+                "Serverless::Serverless-LambdaTracing",
+                because="it goes on with the traces of its caller: to begin one each minute costs"
+                " $0.22 a month",
+            )
         if variables:
             self._check()
 
@@ -231,8 +233,7 @@ def function_arn(app: AppDeployment, pipeline: str, role: str) -> str:
 
     By name, because roles of two functions that know each other would make a circle.
     """
-    home = f"arn:{here.PARTITION}:lambda:{here.REGION}:{here.ACCOUNT_ID}:function"
-    return f"{home}:{Names(app.app, pipeline).function(role)}"
+    return here.arn("lambda", f"function:{Names(app.app, pipeline).function(role)}")
 
 
 def grant_invoke(permissions: Permissions, sid: str, *functions: str) -> None:

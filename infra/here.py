@@ -11,12 +11,6 @@ REGION = cdk.Aws.REGION
 URL_SUFFIX = cdk.Aws.URL_SUFFIX
 
 
-def in_findings(arn: str) -> str:
-    """An ARN as cdk-nag writes it."""
-    for token, name in (
-        (PARTITION, "<AWS::Partition>"),
-        (REGION, "<AWS::Region>"),
-        (ACCOUNT_ID, "<AWS::AccountId>"),
-    ):
-        arn = arn.replace(token, name)
-    return arn
+def arn(service: str, resource: str) -> str:
+    """The ARN of a resource in the account and region of the deployment."""
+    return f"arn:{PARTITION}:{service}:{REGION}:{ACCOUNT_ID}:{resource}"

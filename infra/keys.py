@@ -9,7 +9,7 @@ from deadletter.settings.setting import ValueKind
 
 from .arn import is_token
 from .checked import values_of
-from .refusal import Refused, value_refused
+from .refusal import refused
 from .settings import AppDeployment, PipelineDeployment
 
 
@@ -27,7 +27,7 @@ def check_keys(app: AppDeployment, settings: PipelineDeployment) -> None:
             " queue is kept while it waits or is parked"
         )
         named = "the key of the queue" if is_token(arn) else arn
-        raise Refused(f"Pipeline {settings.name}: {value_refused(key, named, allowed)}.")
+        raise refused(f"Pipeline {settings.name}", key, named, allowed)
 
 
 def queue_keys(*pipelines: PipelineDeployment) -> list[str]:

@@ -16,7 +16,7 @@ from . import here, tagged
 from .encryption import TO_RECEIVE, VIA, calling, grant_key
 from .endpoint_secrets import acknowledge_secrets, grant_read_secrets
 from .environment import longest
-from .findings import acknowledge
+from .findings import acknowledge_patterns
 from .function import function_arn, grant_invoke
 from .pager import Pager
 from .permissions import Grant, Permissions
@@ -106,31 +106,23 @@ class OnCall(Construct):
                     statements=part,
                 )
                 arns[name] = policy.managed_policy_arn
-        acknowledge(
+        acknowledge_patterns(
             self,
-            "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
+            "*",
             because="CloudWatch's metrics know no resources, and a list of alarms, or of event"
             " source mappings, no single one",
         )
-        acknowledge(
+        acknowledge_patterns(
             self,
-            *(
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{here.in_findings(pattern)}]"
-                for pattern in (_mutes(app), _alarms(app))
-            ),
+            *(_mutes(app), _alarms(app)),
             because="the alarms and one mute rule of each pipeline, all with the app's name",
         )
-        acknowledge(
+        acknowledge_patterns(
             self,
-            *(
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{here.in_findings(pattern)}]"
-                for pattern in (
-                    queues_of(app),
-                    *letter_queues_of(app),
-                    _machines(app),
-                    *(_functions(app, role) for role in (ANY, "route", "redrive", "consumer")),
-                )
-            ),
+            queues_of(app),
+            *letter_queues_of(app),
+            _machines(app),
+            *(_functions(app, role) for role in (ANY, "route", "redrive", "consumer")),
             because="what the app makes for its pipelines, by the names that it gives: a policy"
             " that names each grows with the pipelines, and a role takes ten",
         )
@@ -140,13 +132,9 @@ class OnCall(Construct):
             self, app_folder(app.app), because="one parameter a pipeline, read as a folder"
         )
         acknowledge_secrets(self, app)
-        groups = [_group(arn) for arn in (_functions(app, "consumer"), *tagged.consumers(app))]
-        acknowledge(
+        acknowledge_patterns(
             self,
-            *(
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{here.in_findings(group)}]"
-                for group in groups
-            ),
+            *(_group(arn) for arn in (_functions(app, "consumer"), *tagged.consumers(app))),
             because="a log group's ARN ends with :*, for its streams, whose names Lambda makes up",
         )
         storage.acknowledge_on_call(self)
@@ -329,16 +317,12 @@ def _allow_mutes(permissions: Permissions, app: AppDeployment) -> None:
 
 def _mutes(app: AppDeployment) -> str:
     """The mute rules of all pipelines, as one pattern."""
-    return f"{_cloudwatch()}:alarm-mute-rule:{app.app}-*-mute"
+    return here.arn("cloudwatch", f"alarm-mute-rule:{app.app}-*-mute")
 
 
 def _alarms(app: AppDeployment) -> str:
     """The alarms of all pipelines, as one pattern."""
-    return f"{_cloudwatch()}:alarm:{app.app}-*"
-
-
-def _cloudwatch() -> str:
-    return f"arn:{here.PARTITION}:cloudwatch:{here.REGION}:{here.ACCOUNT_ID}"
+    return here.arn("cloudwatch", f"alarm:{app.app}-*")
 
 
 def _edits(app: AppDeployment, storage: Storage) -> Permissions:

@@ -11,7 +11,7 @@ from .settings import AppDeployment
 def state_machine_arn(app: AppDeployment, pipeline: str) -> str:
     """The ARN of the pipeline's circuit breaker, by name: it is created after its starters."""
     name = Names(app.app, pipeline).circuit_breaker
-    return f"arn:{here.PARTITION}:states:{here.REGION}:{here.ACCOUNT_ID}:stateMachine:{name}"
+    return here.arn("states", f"stateMachine:{name}")
 
 
 def grant_start_outages(

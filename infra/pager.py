@@ -62,7 +62,7 @@ class Pager(Construct):
             )
         )
         # By its name, as the queues: so that the app can change to another topic.
-        self.topic_arn = f"arn:{here.PARTITION}:sns:{here.REGION}:{here.ACCOUNT_ID}:{name}"
+        self.topic_arn = here.arn("sns", name)
 
     def grant_test(self, permissions: Permissions) -> None:
         """Publish a test page, and see whether anybody has subscribed.

@@ -123,8 +123,7 @@ def rows(names: Sequence[str], attributes: Sequence[str]) -> dict[str, dict[str,
 
 def grant_put_events(permissions: Permissions) -> None:
     """Put events on the account's default bus."""
-    bus = f"arn:{here.PARTITION}:events:{here.REGION}:{here.ACCOUNT_ID}:event-bus/default"
-    permissions.allow("Events", ["events:PutEvents"], [bus])
+    permissions.allow("Events", ["events:PutEvents"], [here.arn("events", "event-bus/default")])
 
 
 def grant_traces(permissions: Permissions, *, sampling: bool = False) -> None:

@@ -56,7 +56,7 @@ class QueueReference:
         """The queue of this name in the account and region of the deployment."""
         return cls(
             name=name,
-            arn=f"arn:{here.PARTITION}:sqs:{here.REGION}:{here.ACCOUNT_ID}:{name}",
+            arn=here.arn("sqs", name),
             url=f"https://sqs.{here.REGION}.{here.URL_SUFFIX}/{here.ACCOUNT_ID}/{name}",
         )
 

@@ -12,6 +12,11 @@ class Refused(ValueError):
     """The settings cannot be deployed; the message says why, in one sentence."""
 
 
+def refused(owner: str, key: str, value: object, allowed: str) -> Refused:
+    """The refusal of a value, for the owner of the settings that hold it."""
+    return Refused(f"{owner}: {value_refused(key, value, allowed)}.")
+
+
 def value_refused(key: str, value: object, allowed: str) -> str:
     """`key is value; allowed: ...`, the body of every sentence."""
     return f"{key} is {shown(value)}; allowed: {allowed}"

@@ -12,7 +12,7 @@ from deadletter.contract import app_parameter, pipeline_parameter
 
 from . import here
 from .environment import check_parameter, runtime_settings
-from .findings import acknowledge
+from .findings import acknowledge_patterns
 from .names import Names
 from .outage import state_machine_arn
 from .pager import Pager
@@ -131,9 +131,8 @@ def grant_list_parameters(permissions: Permissions, folder: str) -> None:
 
 def acknowledge_folder(construct: IConstruct, folder: str, *, because: str) -> None:
     """Say why a role of `construct` names a folder of parameters and no single one."""
-    arn = f"arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>:parameter{folder}"
-    acknowledge(construct, f"AwsSolutions::AwsSolutions-IAM5[Resource::{arn}/*]", because=because)
+    acknowledge_patterns(construct, f"{_arn(folder)}/*", because=because)
 
 
 def _arn(parameter: str) -> str:
-    return f"arn:{here.PARTITION}:ssm:{here.REGION}:{here.ACCOUNT_ID}:parameter{parameter}"
+    return here.arn("ssm", f"parameter{parameter}")

@@ -11,7 +11,7 @@ from .settings import AppDeployment
 def replay_machine_arn(app: AppDeployment, pipeline: str) -> str:
     """The ARN of the state machine of the pipeline's replay runs, by its name."""
     name = Names(app.app, pipeline).replay_machine
-    return f"arn:{here.PARTITION}:states:{here.REGION}:{here.ACCOUNT_ID}:stateMachine:{name}"
+    return here.arn("states", f"stateMachine:{name}")
 
 
 def grant_care_for_replays(permissions: Permissions, app: AppDeployment, pipeline: str) -> None:

@@ -16,7 +16,7 @@ from .encryption import let_services_use
 from .first_heartbeat import FirstHeartbeatFunction
 from .on_call import OnCall, attach
 from .pager import Pager
-from .refusal import Refused, value_refused
+from .refusal import Refused, refused
 from .registration import AppRegistration
 from .rule_check import RuleCheck
 from .settings import AppDeployment, PipelineDeployment
@@ -64,9 +64,7 @@ class DeadletterApp(Construct):
         if key is not None:
             if app.kms_key_arn:
                 allowed = "either settings or the argument key"
-                raise Refused(
-                    f"App {app.app}: {value_refused('kms_key_arn', app.kms_key_arn, allowed)}."
-                )
+                raise refused(f"App {app.app}", "kms_key_arn", app.kms_key_arn, allowed)
             arn = key_arn(f"App {app.app}", "key", key)
             app = replace(app, kms_key_arn=arn)
         let_services_use(self, app, key)
@@ -111,8 +109,8 @@ class DeadletterApp(Construct):
         """
         before = self._settings.pipelines
         if any(other.name == pipeline.name for other in before):
-            refusal = value_refused("name", pipeline.name, "a name that no other pipeline has")
-            raise Refused(f"Pipeline {pipeline.name}: {refusal}.")
+            allowed = "a name that no other pipeline has"
+            raise refused(f"Pipeline {pipeline.name}", "name", pipeline.name, allowed)
         self._settings = replace(self._settings, pipelines=(*before, pipeline))
         if not band:
             self._without_band.add(pipeline.name)
@@ -169,5 +167,5 @@ def _claim_name(scope: Construct, app: AppDeployment) -> None:
     claim = f"{DEADLETTER}-{app.app}-{account}-{region}"
     if stage.node.try_find_child(claim):
         allowed = "a name that no other DeadletterApp has; or give the pipelines one `shared`"
-        raise Refused(f"App {app.app}: {value_refused('app', app.app, allowed)}.")
+        raise refused(f"App {app.app}", "app", app.app, allowed)
     Construct(stage, claim)

@@ -8,7 +8,7 @@ from constructs import Construct
 from deadletter.contract import ANY
 
 from . import here
-from .findings import acknowledge_each
+from .findings import acknowledge_patterns
 from .function import function_arn, grant_invoke
 from .permissions import Permissions, grant_traces
 from .replay_start import replay_machine_arn
@@ -64,20 +64,16 @@ class Starter(Construct):
             description=f"Starts the functions and runs of {app.app}",
             inline_policies={"Permissions": permissions.document()},
         )
-        patterns = [*functions, machine, children]
-        acknowledge_each(
+        acknowledge_patterns(
             self.role,
-            {
-                "AwsSolutions::AwsSolutions-IAM5[Resource::*]": "neither X-Ray's actions nor the"
-                " delivery of logs know resources",
-                **{
-                    f"AwsSolutions::AwsSolutions-IAM5[Resource::{here.in_findings(pattern)}]": (
-                        "the functions and runs of all pipelines: a role for each would take a"
-                        " tenth of what an account has"
-                    )
-                    for pattern in patterns
-                },
-            },
+            "*",
+            because="neither X-Ray's actions nor the delivery of logs know resources",
+        )
+        acknowledge_patterns(
+            self.role,
+            *(*functions, machine, children),
+            because="the functions and runs of all pipelines: a role for each would take a tenth"
+            " of what an account has",
         )
 
 

@@ -50,12 +50,9 @@ from deadletter.contract import (
 
 from . import here
 from .encryption import customer_key
-from .findings import acknowledge
+from .findings import acknowledge, acknowledge_patterns
 from .permissions import Permissions, only_attributes, partitions, rows
 from .settings import AppDeployment
-
-# What is asked of the function, and kept: the edits of each run.
-_EDITS = run_object(ANY, ANY, f"{EDITS}{ANY}")
 
 # Letters themselves: those that wait, and those that runs have thrown away.
 _LETTERS = (f"{BODIES}{ANY}", run_object(ANY, ANY, f"{DISCARDED}{ANY}"))
@@ -81,8 +78,7 @@ class TableReference:
     @property
     def table_arn(self) -> str:
         """The table of this name in the account and region of the deployment."""
-        home = f"arn:{here.PARTITION}:dynamodb:{here.REGION}:{here.ACCOUNT_ID}"
-        return f"{home}:table/{self.table_name}"
+        return here.arn("dynamodb", f"table/{self.table_name}")
 
 
 class Storage(Construct):
@@ -159,28 +155,25 @@ class Storage(Construct):
 
     def bodies(self, pipeline: str) -> str:
         """The pattern of the ARNs of one pipeline's objects, one a letter."""
-        return f"arn:{here.PARTITION}:s3:::{self.bucket_name}/{body_object(pipeline, ANY)}"
+        return f"{self._bucket_arn}/{body_object(pipeline, ANY)}"
+
+    def _edits(self, pipeline: str) -> str:
+        """What is asked of the function, and kept: the edits of each run, as a pattern of ARNs."""
+        return f"{self._bucket_arn}/{run_object(pipeline, ANY, f'{EDITS}{ANY}')}"
 
     def acknowledge_bodies(self, construct: IConstruct, pipeline: str) -> None:
         """Say why a role of `construct` names a folder of bodies and no single object."""
-        folder = (
-            f"arn:<AWS::Partition>:s3:::{self._app.app}-messages-<AWS::AccountId>-<AWS::Region>"
-        )
-        acknowledge(
+        acknowledge_patterns(
             construct,
-            f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{body_object(pipeline, ANY)}]",
+            self.bodies(pipeline),
             because="one object a message: only the folder of the pipeline can be named",
         )
 
     def acknowledge_edits(self, construct: IConstruct, pipeline: str) -> None:
         """Say why a role of `construct` names the folders of edits and no single object."""
-        folder = (
-            f"arn:<AWS::Partition>:s3:::{self._app.app}-messages-<AWS::AccountId>-<AWS::Region>"
-        )
-        edits = run_object(pipeline, ANY, f"{EDITS}{ANY}")
-        acknowledge(
+        acknowledge_patterns(
             construct,
-            f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{edits}]",
+            self._edits(pipeline),
             because="one object an edit, in the folder of its run: only the pattern can be named",
         )
 
@@ -263,8 +256,7 @@ class Storage(Construct):
         """Read the edits that people ask for, and write one only while its run stands still."""
         table, runs = [self.messages.table_arn], partitions(Partition.RUNS.of(pipeline))
         permissions.allow("StandingRuns", ["dynamodb:ConditionCheckItem"], table, runs)
-        edits = run_object(pipeline, ANY, f"{EDITS}{ANY}")
-        permissions.allow("Edits", ["s3:GetObject"], [f"{self._bucket_arn}/{edits}"])
+        permissions.allow("Edits", ["s3:GetObject"], [self._edits(pipeline)])
 
     def grant_watch(self, permissions: Permissions, pipeline: str) -> None:
         """Read the leases of one pipeline, write the watch's row beside them, count lanes, and
@@ -385,7 +377,7 @@ class Storage(Construct):
         permissions.allow("Runs", ["dynamodb:PutItem", "dynamodb:UpdateItem"], table, runs)
         plans = rows([Partition.RUN.of(ANY, ANY, "plan")], WRITTEN_ATTRIBUTES[Partition.RUN])
         permissions.allow("Plans", ["dynamodb:BatchWriteItem"], table, plans)
-        permissions.allow("Edits", ["s3:PutObject"], [f"{self._bucket_arn}/{_EDITS}"])
+        permissions.allow("Edits", ["s3:PutObject"], [self._edits(ANY)])
 
     def grant_discard(self, permissions: Permissions) -> None:
         """Store the plans of runs that throw letters away, and the runs themselves."""
@@ -407,15 +399,12 @@ class Storage(Construct):
 
     def acknowledge_on_call(self, construct: IConstruct) -> None:
         """Say why a policy in `construct` names folders of the bucket and no single object."""
-        folder = (
-            f"arn:<AWS::Partition>:s3:::{self._app.app}-messages-<AWS::AccountId>-<AWS::Region>"
+        acknowledge_patterns(
+            construct,
+            *(f"{self._bucket_arn}/{objects}" for objects in (*_LETTERS, *_OF_RUNS)),
+            self._edits(ANY),
+            because="one object a message or run, of all pipelines: only folders can be named",
         )
-        for objects in (*_LETTERS, *_OF_RUNS, _EDITS):
-            acknowledge(
-                construct,
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{objects}]",
-                because="one object a message or run, of all pipelines: only folders can be named",
-            )
 
     def grant_bodies(
         self, permissions: Permissions, pipeline: str, *, writes: bool = False
@@ -436,25 +425,21 @@ class Storage(Construct):
 
     def acknowledge_replays(self, construct: IConstruct, pipeline: str) -> None:
         """Say why a role of `construct` names the folder of a pipeline's replay runs."""
-        folder = (
-            f"arn:<AWS::Partition>:s3:::{self._app.app}-messages-<AWS::AccountId>-<AWS::Region>"
+        folders = (run_object(pipeline, ANY), originals_object(pipeline, ANY))
+        acknowledge_patterns(
+            construct,
+            *(f"{self._bucket_arn}/{folder}" for folder in folders),
+            because="a run has many objects: only the pipeline's folder can be named",
         )
-        for objects in (run_object(pipeline, ANY), originals_object(pipeline, ANY)):
-            acknowledge(
-                construct,
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{objects}]",
-                because="a run has many objects: only the pipeline's folder can be named",
-            )
 
     def grant_replays(self, permissions: Permissions, pipeline: str) -> None:
         """Read and write the pages, manifests and reports of one pipeline's replay runs."""
         folder = run_object(pipeline, ANY)
-        bucket = f"arn:{here.PARTITION}:s3:::{self.bucket_name}"
         actions = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
-        permissions.allow("ReplayObjects", actions, [f"{bucket}/{folder}"])
+        permissions.allow("ReplayObjects", actions, [f"{self._bucket_arn}/{folder}"])
         # The pages of a snapshot have no list of their own: a list could miss one.
         condition = {"StringLike": {"s3:prefix": [folder]}}
-        permissions.allow("ReplayFolder", ["s3:ListBucket"], [bucket], condition)
+        permissions.allow("ReplayFolder", ["s3:ListBucket"], [self._bucket_arn], condition)
 
     def grant_originals(self, permissions: Permissions, pipeline: str) -> None:
         """Keep the letters of one pipeline's replay runs, read them, and replace them by less.
@@ -462,10 +447,10 @@ class Storage(Construct):
         None is deleted: a lifecycle rule does it.
         """
         folder = originals_object(pipeline, ANY)
-        bucket = f"arn:{here.PARTITION}:s3:::{self.bucket_name}"
-        permissions.allow("Originals", ["s3:GetObject", "s3:PutObject"], [f"{bucket}/{folder}"])
+        objects = [f"{self._bucket_arn}/{folder}"]
+        permissions.allow("Originals", ["s3:GetObject", "s3:PutObject"], objects)
         condition = {"StringLike": {"s3:prefix": [folder]}}
-        permissions.allow("OriginalsFolder", ["s3:ListBucket"], [bucket], condition)
+        permissions.allow("OriginalsFolder", ["s3:ListBucket"], [self._bucket_arn], condition)
 
     def grant_circuits(
         self, permissions: Permissions, pipeline: str, *, writes: bool = False

@@ -14,7 +14,7 @@ from constructs import Construct, IConstruct
 
 from . import here
 from .arn import is_token, last_part
-from .findings import acknowledge
+from .findings import acknowledge_patterns
 from .keys import keys_beside, queue_keys
 from .permissions import Permissions
 from .settings import AppDeployment
@@ -108,19 +108,9 @@ def warn_of_unnamed(scope: Construct, app: AppDeployment) -> None:
 
 def acknowledge_tagged(construct: IConstruct) -> None:
     """Say why a policy names everything of a service: a condition asks for the tag."""
-    home = "<AWS::Region>:<AWS::AccountId>"
-    patterns = [
-        f"{service}:{home}:{resources}"
-        for service, _, resources in (
-            kind.partition(":") for kind in (QUEUES, FUNCTIONS, LOG_GROUPS, KEYS)
-        )
-    ]
-    acknowledge(
+    acknowledge_patterns(
         construct,
-        *(
-            f"AwsSolutions::AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:{pattern}]"
-            for pattern in patterns
-        ),
+        *map(_all, (QUEUES, FUNCTIONS, LOG_GROUPS, KEYS)),
         because=f"only what has the tag {TAG} with the app's name: policies that name each queue"
         " grow with the pipelines, and a role takes ten",
     )
@@ -128,7 +118,7 @@ def acknowledge_tagged(construct: IConstruct) -> None:
 
 def _all(kind: str) -> str:
     service, _, resources = kind.partition(":")
-    return f"arn:{here.PARTITION}:{service}:{here.REGION}:{here.ACCOUNT_ID}:{resources}"
+    return here.arn(service, resources)
 
 
 def _once(arns: Iterable[str | None]) -> list[str]:
