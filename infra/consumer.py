@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
@@ -16,8 +15,8 @@ from .encryption import grant_key
 from .endpoint_secrets import acknowledge_secrets, grant_read_secrets, secret_prefix
 from .findings import acknowledge
 from .function import PythonFunction
+from .machines import outage_machine_arn
 from .names import Names
-from .outage import state_machine_arn
 from .permissions import Permissions
 from .queues import Parts
 
@@ -31,8 +30,6 @@ class DispatcherFunction(Construct):
     `sender` is the unique id of its role, which SQS shows in the messages that it parks.
     """
 
-    function: lambda_.Function
-    role: iam.IRole
     mapping: lambda_.EventSourceMapping
     sender: str
     trust: Callable[[Sequence[str]], None]
@@ -66,7 +63,7 @@ class DispatcherFunction(Construct):
                 Variable.ENDPOINTS_TABLE: storage.endpoints.table_name,
                 Variable.MESSAGES_TABLE: storage.messages.table_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
-                Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
+                Variable.CIRCUIT_MACHINE: outage_machine_arn(app, settings.name),
                 Variable.WEBHOOK: json.dumps(
                     {
                         "timeout": webhook.request_timeout,
@@ -95,5 +92,4 @@ class DispatcherFunction(Construct):
         )
         # The queue has to exist when Lambda creates the mapping.
         self.mapping.node.add_dependency(queues)
-        self.function, self.role, self.sender = function.function, function.role, function.sender
-        self.trust = function.trust
+        self.sender, self.trust = function.sender, function.trust

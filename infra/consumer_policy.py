@@ -9,7 +9,7 @@ from constructs import Construct
 from deadletter.contract import consumer_policy_parameter
 
 from .encryption import grant_key
-from .outage import grant_start_outages
+from .machines import grant_start_outages
 from .permissions import Permissions
 from .queues import Parts
 from .registration import grant_find_pipeline

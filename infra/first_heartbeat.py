@@ -7,8 +7,6 @@ at each first deployment. If the watch never starts, it rings about 18 minutes l
 from __future__ import annotations
 
 import aws_cdk as cdk
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from deadletter.contract import NAMESPACE
@@ -16,7 +14,6 @@ from deadletter.contract import NAMESPACE
 from . import here
 from .duration import MINUTE
 from .function import PythonFunction
-from .length import seconds
 from .permissions import Permissions
 from .settings import AppDeployment, PipelineDeployment
 
@@ -33,9 +30,6 @@ MEMORY = 256
 
 class FirstHeartbeatFunction(Construct):
     """The function behind the resource, one for the whole app."""
-
-    function: lambda_.Function
-    role: iam.IRole
 
     def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
         super().__init__(scope, construct_id)
@@ -56,7 +50,6 @@ class FirstHeartbeatFunction(Construct):
             description=f"Writes the first heartbeat of each pipeline of {app.app}",
             timeout=TIMEOUT,
             memory=MEMORY,
-            settings=None,
             app=app,
             permissions=permissions,
         )
@@ -64,7 +57,6 @@ class FirstHeartbeatFunction(Construct):
         function.retry_in_the_next_minute(
             because="CloudFormation waits for the answer of one try, and then says so itself"
         )
-        self.function, self.role = function.function, function.role
 
 
 class FirstHeartbeat(Construct):
@@ -86,7 +78,7 @@ class FirstHeartbeat(Construct):
             # By name, as all that stands in another stack.
             service_token=here.arn("lambda", f"function:{function_name(app)}"),
             properties={"Pipeline": settings.name},
-            service_timeout=seconds(SERVICE_TIMEOUT),
+            service_timeout=cdk.Duration.seconds(SERVICE_TIMEOUT),
         )
 
 

@@ -19,7 +19,6 @@ from . import asset, environment, here
 from .duration import MINUTE
 from .encryption import customer_key
 from .findings import acknowledge
-from .length import seconds
 from .names import Names
 from .permissions import Permissions, grant_traces
 from .settings import AppDeployment, PipelineDeployment
@@ -109,9 +108,9 @@ class PythonFunction(Construct):
         description: str,
         timeout: int,
         memory: int,
-        settings: PipelineDeployment | None,
         app: AppDeployment,
         permissions: Permissions,
+        settings: PipelineDeployment | None = None,
         begins_traces: bool = True,
         reserved: int | None = None,
         variables: Mapping[str, str] = MappingProxyType({}),
@@ -158,7 +157,7 @@ class PythonFunction(Construct):
             runtime=asset.RUNTIME,
             architecture=lambda_.Architecture.custom(app.architecture),
             handler=handler,
-            timeout=seconds(timeout),
+            timeout=cdk.Duration.seconds(timeout),
             memory_size=memory,
             environment={str(name): value for name, value in self._environment.items()},
             role=self.role,
@@ -215,7 +214,9 @@ class PythonFunction(Construct):
 
     def retry_in_the_next_minute(self, *, because: str) -> None:
         """Have Lambda drop an event that it cannot deliver: the next start is the retry."""
-        self.function.configure_async_invoke(retry_attempts=0, max_event_age=seconds(MINUTE))
+        self.function.configure_async_invoke(
+            retry_attempts=0, max_event_age=cdk.Duration.seconds(MINUTE)
+        )
         acknowledge(self, "Serverless::Serverless-LambdaAsyncFailureDestination", because=because)
 
     def trust(self, senders: Sequence[str]) -> None:

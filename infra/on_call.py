@@ -18,11 +18,11 @@ from .endpoint_secrets import acknowledge_secrets, grant_read_secrets
 from .environment import longest
 from .findings import acknowledge_patterns
 from .function import function_arn, grant_invoke
+from .machines import replay_machine_arn
 from .pager import Pager
 from .permissions import Grant, Permissions
 from .queues import letter_queues_of, queues_of
 from .registration import acknowledge_folder, grant_list_parameters
-from .replay_start import replay_machine_arn
 from .settings import AppDeployment
 from .storage import Storage
 

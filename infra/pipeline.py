@@ -30,7 +30,7 @@ from .queues import Parts, Queues
 from .redriver import RedriverFunction
 from .registration import PipelineRegistration
 from .replay import ReplayMachine
-from .router import RouterFunction
+from .router import router_function
 from .settings import PipelineDeployment
 from .shared import DeadletterApp
 from .storage import Storage
@@ -70,7 +70,7 @@ class RedrivePipeline(Construct):
     queues: Queues
     pager: Pager
     redriver: RedriverFunction
-    router: RouterFunction
+    router: PythonFunction
     watch: WatchFunction
     dispatcher: DispatcherFunction | None
     consumer_policy: ConsumerPolicy | None
@@ -129,7 +129,7 @@ class RedrivePipeline(Construct):
                 theirs_first = brought.outermost(cdk.Stack.of(other))
                 brought.outermost(stack).add_stack_dependency(theirs_first)
         parts = self._parts = Parts(settings, app, self.storage, self.queues)
-        self.router = RouterFunction(self, "Router", parts)
+        self.router = router_function(self, parts)
         self.dispatcher, self.consumer_policy = None, None
         if settings.consumer.is_webhook:
             self.dispatcher = DispatcherFunction(self, "Dispatcher", parts)

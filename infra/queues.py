@@ -18,7 +18,6 @@ from .arn import Arn, is_token
 from .encryption import customer_key, grant_queue_keys
 from .findings import acknowledge
 from .keys import check_keys, keys_beside, queue_keys
-from .length import seconds
 from .names import Names, pascal_case
 from .permissions import Permissions
 from .settings import (
@@ -31,7 +30,7 @@ from .settings import (
 from .storage import Storage
 
 # A long poll: fewer calls, and an empty answer means empty.
-RECEIVE_WAIT = seconds(20)
+RECEIVE_WAIT = cdk.Duration.seconds(20)
 
 TAKE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
 SEND = ("sqs:SendMessage", "sqs:GetQueueAttributes")
@@ -266,7 +265,7 @@ class Queues(Construct):
             "Main",
             self.main,
             retention=int(main.retention),
-            visibility=seconds(main.visibility),
+            visibility=cdk.Duration.seconds(main.visibility),
             wait=RECEIVE_WAIT,
             dead_letters=sqs.DeadLetterQueue(queue=dlq, max_receive_count=main.max_receive_count),
         )
@@ -321,7 +320,7 @@ class Queues(Construct):
             queue_name=queue.name,
             # The CDK takes an explicit False for a mistake.
             fifo=self._settings.fifo or None,
-            retention_period=seconds(retention),
+            retention_period=cdk.Duration.seconds(retention),
             visibility_timeout=visibility,
             receive_message_wait_time=wait,
             dead_letter_queue=dead_letters,

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from deadletter.contract import (
-    MAIN_DLQ,
-    Variable,
-)
+from deadletter.contract import MAIN_DLQ, Variable
 
 from .duration import MINUTE
 from .encryption import grant_key
 from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
+from .machines import grant_start_outages, outage_machine_arn
 from .names import Names
-from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions
 from .queues import Parts
 from .schedule import Schedules
@@ -31,7 +27,6 @@ class RedriverFunction(Construct):
     """
 
     function: lambda_.Function
-    role: iam.IRole
     mover: FunctionRole
     sender: str
     trust: Callable[[Sequence[str]], None]
@@ -84,7 +79,7 @@ class RedriverFunction(Construct):
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
                 Variable.REDRIVE_FUNCTION: names.function("redrive"),
-                Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
+                Variable.CIRCUIT_MACHINE: outage_machine_arn(app, settings.name),
             },
         )
         # A run that comes late would meet the next one.
@@ -93,7 +88,7 @@ class RedriverFunction(Construct):
         )
         storage.acknowledge_bodies(self.mover.construct, settings.name)
         storage.acknowledge_edits(self.mover.construct, settings.name)
-        self.function, self.role, self.sender = function.function, function.role, function.sender
+        self.function, self.sender = function.function, function.sender
         self.trust = function.trust
         schedules = Schedules(self, "Schedules", function=function.function, app=app)
         schedules.add(

@@ -13,12 +13,11 @@ from deadletter.contract import app_parameter, pipeline_parameter
 from . import here
 from .environment import check_parameter, runtime_settings
 from .findings import acknowledge_patterns
+from .machines import outage_machine_arn, replay_machine_arn
 from .names import Names
-from .outage import state_machine_arn
 from .pager import Pager
 from .permissions import Permissions
 from .queues import Parts
-from .replay_start import replay_machine_arn
 from .settings import AppDeployment, ConsumerDeployment
 from .storage import Storage
 
@@ -74,7 +73,7 @@ class PipelineRegistration(Construct):
                 "dedicated": {id_: queue.url for id_, queue in queues.dedicated.items()},
                 "redrive_function": names.function("redrive"),
                 "router_function": names.function("route"),
-                "circuit_machine": state_machine_arn(app, settings.name),
+                "circuit_machine": outage_machine_arn(app, settings.name),
                 "replay_machine": replay_machine_arn(app, settings.name),
                 "fifo": settings.fifo,
                 "mode": settings.mode,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
@@ -14,11 +13,10 @@ from .consumer_function import ConsumerFunction
 from .duration import MINUTE
 from .encryption import grant_key
 from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
+from .machines import outage_machine_arn, replay_machine_arn
 from .names import Names
-from .outage import state_machine_arn
 from .permissions import Permissions, grant_put_events
 from .queues import Parts
-from .replay_start import replay_machine_arn
 from .state_machine import add_state_machine
 
 DEFINITION = "replay.asl.json"
@@ -37,7 +35,6 @@ class ReplayMachine(Construct):
     """
 
     state_machine: sfn.StateMachine
-    function: lambda_.Function
     trust: Callable[[Sequence[str]], None]
 
     def __init__(
@@ -88,7 +85,7 @@ class ReplayMachine(Construct):
                 Variable.MESSAGES_BUCKET: storage.bucket_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
-                Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
+                Variable.CIRCUIT_MACHINE: outage_machine_arn(app, settings.name),
                 Variable.REPLAY_MACHINE: machine,
                 **({Variable.CONSUMER_FUNCTION: consumer.arn} if consumer else {}),
                 Variable.CONSUMER_TIMEOUT: str(settings.consumer.timeout),
@@ -97,14 +94,13 @@ class ReplayMachine(Construct):
             },
         )
         storage.acknowledge_replays(mover.construct, settings.name)
-        self.function = function.function
         self.trust = function.trust
         self.state_machine = add_state_machine(
             self,
             name=names.replay_machine,
             comment=f"The runs of {settings.name}",
             definition=DEFINITION,
-            substitutions={"ReplayFunctionArn": self.function.function_arn},
+            substitutions={"ReplayFunctionArn": function.function.function_arn},
             app=app,
             because="what goes well is in the history, which is kept for 90 days, in the"
             " function's logs and in the run's report",

@@ -5,12 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from deadletter.contract import SCHEMA_KEYWORDS, SchemaWord, Variable
@@ -30,43 +27,34 @@ TIMEOUT = 20
 MEMORY = 512
 
 
-class RouterFunction(Construct):
+def router_function(scope: Construct, parts: Parts) -> PythonFunction:
     """The function that turns letters into decisions."""
-
-    function: lambda_.Function
-    role: iam.IRole
-    trust: Callable[[Sequence[str]], None]
-
-    def __init__(self, scope: Construct, construct_id: str, parts: Parts) -> None:
-        super().__init__(scope, construct_id)
-        settings, app, storage, _ = parts
-        permissions = Permissions()
-        ordered = settings.ordering_key is not None
-        storage.grant_judge_letters(permissions, settings.name, ordered=ordered)
-        storage.grant_rules(permissions, settings.name)
-        storage.grant_circuits(permissions, settings.name)
-        grant_key(permissions, app, services=("dynamodb",), writes=False)
-        function = PythonFunction(
-            self,
-            "Route",
-            name=Names(app.app, settings.name).function("route"),
-            handler="handlers.route.handler",
-            description=f"Decides what to do with the messages of {settings.name}",
-            timeout=TIMEOUT,
-            memory=MEMORY,
-            settings=settings,
-            app=app,
-            permissions=permissions,
-            begins_traces=False,
-            variables={
-                Variable.MESSAGES_TABLE: storage.messages.table_name,
-                Variable.RULES_TABLE: storage.rules.table_name,
-                Variable.CIRCUITS_TABLE: storage.circuits.table_name,
-                **({Variable.REPLAY_SCHEMA: schema} if (schema := packed(settings)) else {}),
-            },
-        )
-        self.function, self.role = function.function, function.role
-        self.trust = function.trust
+    settings, app, storage, _ = parts
+    permissions = Permissions()
+    ordered = settings.ordering_key is not None
+    storage.grant_judge_letters(permissions, settings.name, ordered=ordered)
+    storage.grant_rules(permissions, settings.name)
+    storage.grant_circuits(permissions, settings.name)
+    grant_key(permissions, app, services=("dynamodb",), writes=False)
+    return PythonFunction(
+        Construct(scope, "Router"),
+        "Route",
+        name=Names(app.app, settings.name).function("route"),
+        handler="handlers.route.handler",
+        description=f"Decides what to do with the messages of {settings.name}",
+        timeout=TIMEOUT,
+        memory=MEMORY,
+        settings=settings,
+        app=app,
+        permissions=permissions,
+        begins_traces=False,
+        variables={
+            Variable.MESSAGES_TABLE: storage.messages.table_name,
+            Variable.RULES_TABLE: storage.rules.table_name,
+            Variable.CIRCUITS_TABLE: storage.circuits.table_name,
+            **({Variable.REPLAY_SCHEMA: schema} if (schema := packed(settings)) else {}),
+        },
+    )
 
 
 # Bytes of the variable: the other variables of the router have to fit beside it.

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -18,7 +17,6 @@ from .alarms import Subject, add_alarms
 from .encryption import customer_key, grant_key
 from .findings import acknowledge
 from .function import PythonFunction
-from .length import seconds
 from .pager import Pager
 from .permissions import Permissions, grant_put_events
 from .registration import acknowledge_folder, grant_list_parameters
@@ -34,10 +32,6 @@ BATCH = 10
 class RuleCheck(Construct):
     """The function behind the streams of rules and of endpoints, and the queue of its failures."""
 
-    function: lambda_.Function
-    role: iam.IRole
-    mapping: lambda_.CfnEventSourceMapping
-    failures: sqs.Queue
     alarms: Mapping[str, cloudwatch.Alarm]
 
     def __init__(
@@ -52,13 +46,13 @@ class RuleCheck(Construct):
         super().__init__(scope, construct_id)
         self._app = app
         name = rule_checker(app.app)
-        self.failures = self._queue(f"{name}-failures")
+        self._failures = self._queue(f"{name}-failures")
         permissions = Permissions()
         storage.grant_check_rules(permissions)
         registrations = pipelines_folder(app.app)
         grant_list_parameters(permissions, registrations)
         grant_put_events(permissions)
-        permissions.allow("Failures", ["sqs:SendMessage"], [self.failures.queue_arn])
+        permissions.allow("Failures", ["sqs:SendMessage"], [self._failures.queue_arn])
         grant_key(permissions, app, services=("dynamodb", "sqs"), writes=True)
         function = PythonFunction(
             self,
@@ -68,7 +62,6 @@ class RuleCheck(Construct):
             description=f"Judges each edit of a rule of {app.app}",
             timeout=TIMEOUT,
             memory=MEMORY,
-            settings=None,
             app=app,
             permissions=permissions,
         )
@@ -87,17 +80,14 @@ class RuleCheck(Construct):
             because="one parameter a pipeline, and pipelines come later than the checker",
         )
         # Edits between the creation of a table and of its mapping are seen too.
-        self.mapping = self._mapping("Mapping", storage.rules_stream, function)
+        self._mapping("Mapping", storage.rules_stream, function)
         self._mapping("EndpointsMapping", storage.endpoints_stream, function)
-        self.function, self.role = function.function, function.role
         # Lambda never gives up an edit for which the function was throttled: the queue stays empty.
         self.alarms = add_alarms(
             self, Subject(app=app, owner=app.owner, pages=APP_PAGES), pager=pager
         )
 
-    def _mapping(
-        self, construct_id: str, stream: str, function: PythonFunction
-    ) -> lambda_.CfnEventSourceMapping:
+    def _mapping(self, construct_id: str, stream: str, function: PythonFunction) -> None:
         mapping = lambda_.CfnEventSourceMapping(
             self,
             construct_id,
@@ -110,13 +100,12 @@ class RuleCheck(Construct):
             function_response_types=["ReportBatchItemFailures"],
             destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(
                 on_failure=lambda_.CfnEventSourceMapping.OnFailureProperty(
-                    destination=self.failures.queue_arn
+                    destination=self._failures.queue_arn
                 )
             ),
         )
         # When the mapping is created, Lambda reads the stream with the role's permissions.
         mapping.node.add_dependency(function.role)
-        return mapping
 
     def _queue(self, name: str) -> sqs.Queue:
         key = customer_key(self, self._app)
@@ -125,7 +114,7 @@ class RuleCheck(Construct):
             self,
             "Failures",
             queue_name=name,
-            retention_period=seconds(LONGEST_RETENTION),
+            retention_period=cdk.Duration.seconds(LONGEST_RETENTION),
             redrive_allow_policy=sqs.RedriveAllowPolicy(
                 redrive_permission=sqs.RedrivePermission.DENY_ALL
             ),

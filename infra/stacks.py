@@ -20,74 +20,49 @@ from .shared import DeadletterApp
 from .tagged import TAG
 
 
-class SharedStack(cdk.Stack):
+def _shared(scope: Construct, app: AppDeployment) -> DeadletterApp:
     """What all pipelines share, in a stack of its own."""
-
-    def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
-        super().__init__(
-            scope,
-            construct_id,
-            description=f"What the pipelines of {app.app} share",
-            termination_protection=not app.ephemeral,
-        )
-        # The CDK leaves an id of this name out of logical ids.
-        self.shared = DeadletterApp(self, "Default", settings=app)
-        storage = self.shared.storage
-        cdk.CfnOutput(self, "MessagesTableName", value=storage.messages.table_name)
-        cdk.CfnOutput(self, "RulesTableName", value=storage.rules.table_name)
-        cdk.CfnOutput(self, "CircuitsTableName", value=storage.circuits.table_name)
-
-
-class QueuesStack(cdk.Stack):
-    """The queues of one pipeline."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        app: AppDeployment,
-        settings: PipelineDeployment,
-    ) -> None:
-        super().__init__(
-            scope,
-            construct_id,
-            description=f"The queues of {settings.name}",
-            termination_protection=not app.ephemeral,
-        )
-        self.queues = Queues(self, "Queues", settings=settings, app=app)
-        name = pascal_case(settings.name)
-        parking = self.queues.parking[DEFAULT_PARKING]
-        cdk.CfnOutput(self, f"{name}MainQueueUrl", value=self.queues.main.url)
-        cdk.CfnOutput(self, f"{name}DlqUrl", value=self.queues.dlq.url)
-        cdk.CfnOutput(self, f"{name}ParkingLotUrl", value=parking.url)
+    stack = cdk.Stack(
+        scope,
+        shared_stack(app),
+        description=f"What the pipelines of {app.app} share",
+        termination_protection=not app.ephemeral,
+    )
+    # The CDK leaves an id of this name out of logical ids.
+    shared = DeadletterApp(stack, "Default", settings=app)
+    storage = shared.storage
+    cdk.CfnOutput(stack, "MessagesTableName", value=storage.messages.table_name)
+    cdk.CfnOutput(stack, "RulesTableName", value=storage.rules.table_name)
+    cdk.CfnOutput(stack, "CircuitsTableName", value=storage.circuits.table_name)
+    return shared
 
 
-class PipelineStack(cdk.Stack):
-    """The functions, schedules and alarms of one pipeline."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        settings: PipelineDeployment,
-        shared: DeadletterApp,
-        queues: Queues,
-    ) -> None:
-        super().__init__(scope, construct_id, description=f"Heals the pipeline {settings.name}")
-        self.pipeline = RedrivePipeline(
-            self, "Pipeline", settings=settings, shared=shared, queues=queues
-        )
-        name = pascal_case(settings.name)
-        breaker = self.pipeline.circuit_breaker.state_machine
-        cdk.CfnOutput(self, f"{name}CircuitBreakerArn", value=breaker.state_machine_arn)
-        replays = self.pipeline.replay.state_machine
-        cdk.CfnOutput(self, f"{name}ReplayMachineArn", value=replays.state_machine_arn)
-        if policy := self.pipeline.consumer_policy:
-            cdk.CfnOutput(
-                self, f"{name}ConsumerPolicyArn", value=policy.arn, description=policy.attach
-            )
+def _pipeline(
+    scope: Construct, app: AppDeployment, settings: PipelineDeployment, shared: DeadletterApp
+) -> None:
+    """The queues of a pipeline in one stack, its functions, schedules and alarms in another."""
+    of_queues, of_the_rest = pipeline_stacks(app, settings)
+    name = pascal_case(settings.name)
+    home = cdk.Stack(
+        scope,
+        of_queues,
+        description=f"The queues of {settings.name}",
+        termination_protection=not app.ephemeral,
+    )
+    queues = Queues(home, "Queues", settings=settings, app=app)
+    cdk.CfnOutput(home, f"{name}MainQueueUrl", value=queues.main.url)
+    cdk.CfnOutput(home, f"{name}DlqUrl", value=queues.dlq.url)
+    cdk.CfnOutput(home, f"{name}ParkingLotUrl", value=queues.parking[DEFAULT_PARKING].url)
+    stack = cdk.Stack(scope, of_the_rest, description=f"Heals the pipeline {settings.name}")
+    made = RedrivePipeline(stack, "Pipeline", settings=settings, shared=shared, queues=queues)
+    breaker, replays = made.circuit_breaker.state_machine, made.replay.state_machine
+    cdk.CfnOutput(stack, f"{name}CircuitBreakerArn", value=breaker.state_machine_arn)
+    cdk.CfnOutput(stack, f"{name}ReplayMachineArn", value=replays.state_machine_arn)
+    if policy := made.consumer_policy:
+        output = f"{name}ConsumerPolicyArn"
+        cdk.CfnOutput(stack, output, value=policy.arn, description=policy.attach)
+    for tagged in (home, stack):
+        cdk.Tags.of(tagged).add("pipeline", settings.name)
 
 
 def shared_stack(app: AppDeployment) -> str:
@@ -103,19 +78,9 @@ def pipeline_stacks(app: AppDeployment, pipeline: PipelineDeployment) -> tuple[s
 
 def build(scope: cdk.App, app: AppDeployment) -> None:
     """Put the stacks of the whole app into `scope`."""
-    shared = SharedStack(scope, shared_stack(app), app=app)
+    shared = _shared(scope, app)
     for settings in app.pipelines:
-        of_queues, of_the_rest = pipeline_stacks(app, settings)
-        own = QueuesStack(scope, of_queues, app=app, settings=settings)
-        stack = PipelineStack(
-            scope,
-            of_the_rest,
-            settings=settings,
-            shared=shared.shared,
-            queues=own.queues,
-        )
-        for tagged in (own, stack):
-            cdk.Tags.of(tagged).add("pipeline", settings.name)
-    shared.shared.complete()
+        _pipeline(scope, app, settings, shared)
+    shared.complete()
     for key, value in {"app": app.app, TAG: app.app}.items():
         cdk.Tags.of(scope).add(key, value)

@@ -10,8 +10,8 @@ from deadletter.contract import ANY
 from . import here
 from .findings import acknowledge_patterns
 from .function import function_arn, grant_invoke
+from .machines import replay_machine_arn
 from .permissions import Permissions, grant_traces
-from .replay_start import replay_machine_arn
 from .settings import AppDeployment
 
 # What it starts in each pipeline.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from deadletter.contract import Variable, rule_checker
@@ -13,11 +11,10 @@ from .duration import MINUTE
 from .encryption import grant_key
 from .environment import watch_thresholds
 from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
+from .machines import outage_machine_arn, replay_machine_arn
 from .names import Names
-from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions, grant_put_events
 from .queues import Parts, QueueReference
-from .replay_start import grant_care_for_replays, replay_machine_arn
 from .schedule import Schedules
 
 # Half of its minute: a watch that takes longer has not seen everything, and pages.
@@ -35,8 +32,6 @@ class WatchFunction(Construct):
     the same rows.
     """
 
-    function: lambda_.Function
-    role: iam.IRole
     keeper: FunctionRole
 
     def __init__(
@@ -50,6 +45,8 @@ class WatchFunction(Construct):
         super().__init__(scope, construct_id)
         settings, app, storage, queues = parts
         names = Names(app.app, settings.name)
+        outages = outage_machine_arn(app, settings.name)
+        replays = replay_machine_arn(app, settings.name)
         permissions = Permissions()
         queues.grant_depths(permissions)
         storage.grant_watch(permissions, settings.name)
@@ -57,8 +54,9 @@ class WatchFunction(Construct):
         storage.grant_troubled_circuits(permissions, settings.name)
         functions = [function_arn(app, settings.name, role) for role in ("route", "redrive")]
         grant_invoke(permissions, "Functions", *functions)
-        grant_start_outages(permissions, app, settings.name, lists=True)
-        grant_care_for_replays(permissions, app, settings.name)
+        # See which executions are running, and start one that was lost.
+        for sid, machine in (("Outages", outages), ("Replays", replays)):
+            permissions.allow(sid, ["states:StartExecution", "states:ListExecutions"], [machine])
         grant_put_events(permissions)
         # SQS tells only CloudWatch how old a message is, and consumers how many letters they have
         # recovered; the action knows no resources.
@@ -99,8 +97,8 @@ class WatchFunction(Construct):
                 Variable.REDRIVE_FUNCTION: names.function("redrive"),
                 Variable.REDRIVE_EVERY: str(int(settings.redrive.every)),
                 Variable.WATCH: watch_thresholds(settings),
-                Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
-                Variable.REPLAY_MACHINE: replay_machine_arn(app, settings.name),
+                Variable.CIRCUIT_MACHINE: outages,
+                Variable.REPLAY_MACHINE: replays,
                 **(
                     {Variable.CONSUMER_MAPPING: consumer.mapping_id}
                     if consumer and consumer.mapping_id
@@ -113,7 +111,6 @@ class WatchFunction(Construct):
             because="a look that failed is followed by the next one within a minute, and if"
             " none succeeds, the alarm RedriveStalled rings: it has no data"
         )
-        self.function, self.role = function.function, function.role
         Schedules(self, "Schedule", function=function.function, app=app).add(
             "EachMinute",
             name=names.function("watch"),
