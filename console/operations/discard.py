@@ -11,9 +11,10 @@ from deadletter.contract import REPORT_DAYS
 from deadletter.replay.plan import DISCARD
 
 from .errors import Cause, Problem
+from .places import Places, place
 from .replay_census import CountedLetter
 from .replay_plan import DraftPlan, PlanRequest, RunsStarted, draft_of, start, started
-from .selection import All, Ids, Pipeline, Places, Terms, choice
+from .selection import All, Ids, Pipeline, Terms, choice
 from .session import Session
 from .sources import Chosen, chosen
 from .verbs import Asked, Verb
@@ -91,7 +92,8 @@ def _numbers(letters: Counter[str]) -> str:
 
 def prepare(session: Session, request: DiscardRequest) -> DiscardPlan:
     """The messages that would be thrown away; Problem if there are none."""
-    choose = choice(request.ids, request.places, request.terms, everything=request.everything)
+    places = map(place, request.places)
+    choose = choice(request.ids, places, request.terms, everything=request.everything)
     return _planned(session, chosen(session, choose, request.pipeline), request)
 
 

@@ -30,9 +30,9 @@ from .errors import Cause, Problem
 from .figures import alarms, oldest_ages
 from .key_policy import key_uses, read_key, read_topic_key
 from .pager import PagerTest
+from .places import QUEUE
 from .queue import DeployedQueue, bare_queue, deployed_queue
 from .removal import Removal
-from .selection import PlaceKind
 from .session import Session
 from .verbs import Asked, Verb
 from .watched import Memories, read_memories
@@ -138,7 +138,7 @@ class Examination:
 def read(session: Session, request: DoctorRequest) -> Examination:
     """Examines the queues of a pipeline, or a queue; or sends a page, or reads what is left."""
     kind, colon, queue = (request.name or "").partition(":")
-    is_queue = bool(colon) and kind == PlaceKind.QUEUE
+    is_queue = bool(colon) and kind == QUEUE.word
     if request.send_page + request.removal + request.account + is_queue > 1:
         raise Problem("Give one of --send-page, --removal, --account and a queue.", Cause.INPUT)
     if request.send_page:

@@ -23,11 +23,11 @@ from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
 from .matching import FoundMessage, Matcher
-from .places import Walk
+from .places import DEDICATED, PARKED, WAITING, Walk
 from .replay_census import parked_sources
 from .replay_plan import start
 from .replay_runs import ReplayRow
-from .selection import Choice, ChosenPlace, Operator, Pipeline, PlaceKind, Term, choice, values_of
+from .selection import Choice, ChosenPlace, Operator, Pipeline, Term, choice, values_of
 from .session import Answer, Session
 from .verbs import Asked, Verb, always
 from .words import clock, count
@@ -297,9 +297,8 @@ class MessagesToForget:
 
     def _of_key(self, name: str, value: str) -> list[str]:
         """The sources that may have letters with this key: all queues, and lanes that have one."""
-        kinds = (PlaceKind.WAITING, PlaceKind.PARKED, PlaceKind.DEDICATED)
         chosen = Choice(
-            places=tuple(map(ChosenPlace, kinds)),
+            places=tuple(map(ChosenPlace, (WAITING, PARKED, DEDICATED))),
             terms=(Term(f"field.{name}", Operator.EQUAL, (value,)),),
         )
         by_place: Counter[str] = Counter()

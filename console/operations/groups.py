@@ -33,9 +33,9 @@ from .grouping import (
 )
 from .life_place import Step
 from .matching import FoundMessage, Matcher
-from .places import COST, IN_A_QUEUE, SearchedPlace, UnsearchedPlace, Walk, needs_app, search
+from .places import COST, IN_A_QUEUE, Places, SearchedPlace, UnsearchedPlace, Walk, place, search
 from .queue import LOOKS_COUNT, deployed_queue
-from .selection import Choice, NamedPipeline, PlaceKind, Places, Terms, choice
+from .selection import Choice, NamedPipeline, Terms, choice
 from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import count, moment
@@ -207,8 +207,8 @@ def read(session: Session, request: GroupsRequest) -> GroupList:
 
     Raises Problem.
     """
-    chosen = choice((), request.places, request.terms)
-    if needs_app(chosen) and not chosen.places and not request.look:
+    chosen = choice((), map(place, request.places), request.terms)
+    if chosen.is_of_app and not chosen.places and not request.look:
         app = session.app()
         pipeline = app.pipeline(request.pipeline)
         reading = FailingReading(session, app, pipeline, chosen, Deadline(MOST_SECONDS))
@@ -497,7 +497,7 @@ def _difference(known: int, in_queues: int) -> Iterator[str]:
 def _by_place(session: Session, request: GroupsRequest, chosen: Choice) -> GroupList:
     """Groups of what a walk over the places finds."""
     now = session.now.timestamp()
-    app = session.app() if needs_app(chosen) else None
+    app = session.app() if chosen.is_of_app else None
     pipeline = None if app is None else app.pipeline(request.pipeline)
     context = None if pipeline is None else PipelineContext(pipeline.settings())
     entries: list[CauseEntry] = []
@@ -506,7 +506,7 @@ def _by_place(session: Session, request: GroupsRequest, chosen: Choice) -> Group
         entries.append(_entry(found, context, now))
 
     walk = Walk(session, chosen, see, look=request.look)
-    search(walk, app, () if pipeline is None else (pipeline.name,), chosen)
+    search(walk, app, () if pipeline is None else (pipeline.name,))
     notes = [*walk.notes, *([LOOKS_COUNT] if walk.received else [])]
     if unexplained := sum(not entry.category for entry in entries):
         notes.append(
@@ -521,7 +521,7 @@ def _by_place(session: Session, request: GroupsRequest, chosen: Choice) -> Group
         grouped(entries, request.by, now, unread),
         entries,
         pipeline,
-        " --in ".join(quote(str(each)) for each in chosen.places if each.kind is PlaceKind.QUEUE),
+        " --in ".join(quote(str(each)) for each in chosen.places if each.kind.alone),
         notes=notes,
         causes=() if app is None or pipeline is None else read_causes(session, app, pipeline),
         matchers=walk.matchers,

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 from deadletter.message.letter import to_json
 
 from .matching import FoundMessage, Matcher
-from .places import SearchedPlace, UnsearchedPlace, Walk, needs_app, search
+from .places import Places, SearchedPlace, UnsearchedPlace, Walk, place, search
 from .private_file import new_private_file
 from .queue import LOOKS_COUNT
-from .selection import Ids, Pipelines, Places, Terms, choice
+from .selection import Ids, Pipelines, Terms, choice
 from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import moment
@@ -109,7 +109,7 @@ class MessageList(Answer):
 
 def read(session: Session, request: ListRequest) -> MessageList:
     """The messages of a choice. Without `look` none is received."""
-    chosen = choice(request.ids, request.places, request.terms)
+    chosen = choice(request.ids, map(place, request.places), request.terms)
     listed: list[ListedMessage] = []
     matching = written = 0
     with new_private_file(Path(request.out)) if request.out else nullcontext() as file:
@@ -131,8 +131,8 @@ def read(session: Session, request: ListRequest) -> MessageList:
             few=None if request.out else request.limit,
             read_letters=request.body or request.out is not None,
         )
-        app = session.app() if needs_app(chosen) else None
-        names = search(walk, app, request.pipelines, chosen)
+        app = session.app() if chosen.is_of_app else None
+        names = search(walk, app, request.pipelines)
     is_at_least = not walk.is_complete
     if walk.few is not None:
         # Of each place but a few were read.
@@ -175,7 +175,7 @@ def _listed(found: FoundMessage, matcher: Matcher, *, body: bool) -> ListedMessa
         since=moment(since), due=moment(found.due),
         attempts=stamp.attempt if stamp else entry.attempt if entry else None,
         reason=found.reason, rule=found.rule, outcome=found.outcome, because=found.because,
-        cause=entry.fingerprint if entry else "", category=entry.category if entry else "",
+        cause=found.cause, category=entry.category if entry else "",
         error_type=entry.error_type if entry and has_error else "",
         http_status=entry.http_status if entry else None, text=entry.words if entry else "",
         size=letter.size if letter else found.size,

@@ -59,6 +59,11 @@ class FoundMessage:
     """Reads the letter, where that costs no receive."""
 
     @property
+    def cause(self) -> str:
+        """The fingerprint of its last failure; empty if that is not on record."""
+        return "" if self.entry is None else self.entry.fingerprint
+
+    @property
     def sent(self) -> float | None:
         """When its producer sent it; None if that is not known."""
         if self.stamp is not None and self.stamp.first_sent:
@@ -299,7 +304,7 @@ class Matcher:
             case "tenant":
                 return self.tenant(found)
             case "cause":
-                return found.entry.fingerprint[:8] if found.entry else None
+                return found.cause[:8]
             case "reason" | "rule" | "outcome":
                 return getattr(found, key)
         path = KEYS[key].path

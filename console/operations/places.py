@@ -15,6 +15,7 @@ from deadletter.contract import (
     CAUSES,
     DISCARDED,
     DUE_LANE,
+    MAIN_DLQ,
     PARKED_LANE,
     delay_lane,
     parking_source,
@@ -29,8 +30,9 @@ from .letter_walk import FoundLetter, Reach, letters_of_lane, look_into_queue, w
 from .life_record import ledger_of
 from .matching import FoundMessage, Matcher
 from .queue import bare_queue, depth
-from .selection import Choice, ChosenPlace, PlaceKind, closest
+from .selection import Choice, ChosenPlace, PlaceKind, closest, unknown
 from .session import Session
+from .verbs import Asked
 from .words import count, moment, waits_for
 
 if TYPE_CHECKING:
@@ -61,7 +63,18 @@ _MOST_ORIGINS = 2_000
 
 T = TypeVar("T")
 
-_WAITING = {PlaceKind.TIME, PlaceKind.RULE, PlaceKind.CIRCUIT, PlaceKind.RUN}
+
+def place(text: str) -> ChosenPlace:
+    """The place in a text; Problem that names what is wrong and what is allowed."""
+    word, colon, name = text.strip().partition(":")
+    kind = PLACE_KINDS.get(word)
+    if kind is None:
+        raise Problem(unknown("place", word, list(map(str, PLACE_KINDS.values()))), Cause.INPUT)
+    if kind.value and not (name or kind.optional):
+        raise Problem(f"{text!r} needs a name: {kind}.", Cause.INPUT)
+    if colon and not kind.value:
+        raise Problem(f"{text!r}: {word} takes no name.", Cause.INPUT)
+    return ChosenPlace(kind, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,46 +297,45 @@ class _OfPipeline:
 
         self._walk, self._session, self._app = walk, session, app
         self._pipeline, self._matcher, self._name = pipeline, matcher, pipeline.name
-        self._places = walk.chosen.places
         self._room = waiting_room(session, app, pipeline)
         self._index = DynamoDBCauseEntries(session.aws.dynamodb, app.messages_table, self._name)
-        self._named = {PlaceKind.DEDICATED: pipeline.dedicated, PlaceKind.PARKED: pipeline.parking}
-        for place in self._places:
-            if matcher.outcomes is not None and place.kind is not PlaceKind.RUN:
-                raise Problem("An outcome is that of a run: --in run:ID.", Cause.INPUT)
-            known = self._named.get(place.kind, {})
-            if place.name and place.kind in self._named and place.name not in known:
-                names = ", ".join(known) or "none"
-                says = f"{self._name} has no {place}: the names are {names}."
-                raise Problem(says, Cause.ABSENT)
+        of_outcomes = matcher.outcomes is not None
+        if of_outcomes and any(place.kind is not RUN for place in walk.chosen.places):
+            raise Problem("An outcome is that of a run: --in run:ID.", Cause.INPUT)
+        usual = [] if of_outcomes else [kind for kind in PLACE_KINDS.values() if kind.usual]
+        # What is over is known to runs alone.
+        over = [RUN] if of_outcomes or walk.chosen.ids else []
+        self._places = walk.chosen.places or tuple(map(ChosenPlace, (*usual, *over)))
+        self._is_everywhere = not (walk.chosen.places or of_outcomes)
+        self._queues = [
+            (self._named(place.kind, name), pipeline.urls[id_])
+            for place in self._places
+            for name, id_ in place.queues_of(pipeline).items()
+        ]
 
     def walk(self) -> None:
-        walk, of_outcomes = self._walk, self._matcher.outcomes is not None
-        names = sorted(lane.name for lane in self._room.lanes())
-        for lane in names:
-            # Elsewhere no outcome is known: its run tells of what has left it.
-            is_told = not of_outcomes or lane.startswith(run_lane(""))
-            is_chosen = not self._places or any(holds_lane(place, lane) for place in self._places)
-            if is_told and is_chosen:
+        walk = self._walk
+        lanes = sorted(lane.name for lane in self._room.lanes())
+        for lane in lanes:
+            if self._is_everywhere or any(place.has_lane(lane) for place in self._places):
                 self._lane(lane)
-        if of_outcomes:
-            self._snapshots()
-            return
-        self._name_what_is_near(names)
-        for place, url in self._queues():
+        self._name_what_is_near(lanes)
+        for place, url in self._queues:
             if walk.look and walk.reaches(self._name, place):
                 searching = PlaceSearch(walk, self._name, place, self._matcher)
                 seen = partial(self._with_records, place)
                 walk.queue(searching, url, seen, fifo=self._pipeline.fifo)
-        if self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
-            self._compare(IN_A_QUEUE, self._failing())
-        if self._runs() or (walk.chosen.ids and not self._places):
-            self._snapshots()
-        if self._wants(PlaceKind.DISCARDED) and self._places:
-            self._compare("discarded", self._discarded())
-        if self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
+        searches = dict.fromkeys(place.kind.more for place in self._places if place.kind.more)
+        for search in searches:
+            search(self)
+        if _OfPipeline.records in searches:
             self._of_ids()
         self._name_unsearched()
+
+    def _named(self, kind: PlaceKind, name: str) -> str:
+        """The place of a queue; the only parking queue is called by its kind alone."""
+        is_only = kind is PARKED and len(self._pipeline.parking) == 1
+        return str(ChosenPlace(kind, "" if is_only else name))
 
     def _compare(
         self,
@@ -336,9 +348,6 @@ class _OfPipeline:
             searching = PlaceSearch(self._walk, self._name, place, self._matcher, lane)
             searching.compare(found)
             searching.end(of_all)
-
-    def _wants(self, *kinds: PlaceKind) -> bool:
-        return not self._places or any(place.kind in kinds for place in self._places)
 
     # The waiting room.
 
@@ -396,48 +405,28 @@ class _OfPipeline:
 
     def _recorded(self, found: Iterable[FoundMessage]) -> Iterator[FoundMessage]:
         """The messages with their failure records, those of the chosen places alone."""
-        causes = [place.name.lower() for place in self._places if place.kind is PlaceKind.CAUSE]
-        homes = {
-            parking_source(place.name) for place in self._places if place.kind is PlaceKind.PARKED
-        }
-        only_homes = homes and parking_source("") not in homes
-        others = [place for place in self._places if place.kind is not PlaceKind.CAUSE]
         for part in _parts(found, _PART):
             entries = self._index.whole([each.origin for each in part if each.entry is None])
             for each in part:
                 each.entry = each.entry or entries.get(each.origin)
-                cause = each.entry.fingerprint if each.entry else ""
-                other = causes and not any(cause.startswith(name) for name in causes)
-                if each.lane == PARKED_LANE:
-                    is_meant = not only_homes or each.home in homes
-                else:
-                    is_meant = not other or any(holds_lane(place, each.lane) for place in others)
-                if is_meant:
+                if self._is_everywhere or not each.lane or any(self._of_places(each)):
                     yield each
+
+    def _of_places(self, found: FoundMessage) -> Iterator[bool]:
+        """Whether a message that waits is one of each of the places."""
+        for place in self._places:
+            yield place.has_lane(found.lane) and place.kind.means(place.name, found)
 
     def _name_what_is_near(self, lanes: Sequence[str]) -> None:
         """Say of a named place that nothing waits there, and which is near."""
         for place in self._places:
-            is_named = place.kind in (PlaceKind.CIRCUIT, PlaceKind.RULE)
-            if is_named and not any(holds_lane(place, lane) for lane in lanes):
+            is_named = place.kind in (_CIRCUIT, _RULE)
+            if is_named and not any(map(place.has_lane, lanes)):
                 near = closest(str(place), list(map(place_of, lanes)))
                 meant = f" Did you mean {near}?" if near else ""
                 self._walk.notes.append(f"Nothing of {self._name} waits for {place}.{meant}")
 
     # Queues.
-
-    def _queues(self) -> Iterator[tuple[str, str]]:
-        """The queues that were asked for and can be looked into, by their places."""
-        pipeline = self._pipeline
-        for place in self._places or tuple(
-            map(ChosenPlace, (PlaceKind.PARKED, PlaceKind.DLQ, PlaceKind.DEDICATED))
-        ):
-            if place.kind is PlaceKind.DLQ:
-                yield "dlq", pipeline.dlq_url
-            for name, url in self._named.get(place.kind, {}).items():
-                if place.name in ("", name):
-                    is_only = place.kind is PlaceKind.PARKED and len(pipeline.parking) == 1
-                    yield str(place.kind) if is_only else f"{place.kind}:{name}", url
 
     def _with_records(self, place: str, letters: Iterable[FoundLetter]) -> Iterator[FoundMessage]:
         return self._recorded(received(self._name, place, each) for each in letters)
@@ -445,19 +434,24 @@ class _OfPipeline:
     def _name_unsearched(self) -> None:
         walk, pipeline = self._walk, self._pipeline
         if not walk.look:
-            for place, url in self._queues():
+            for place, url in self._queues:
                 walk.left_out(pipeline.name, place, url)
-        if self._wants(PlaceKind.MAIN):
+        kinds = {place.kind for place in self._places}
+        if MAIN in kinds:
             why = "never searched: a receive would count as a failed try of the consumer"
             walk.left_out(pipeline.name, "main", pipeline.main_url, why)
-        if self._matcher.untold:
+        if self._matcher.untold and self._matcher.outcomes is None:
             why = f"their failure records do not say whether they match; {COST}"
             untold = UnsearchedPlace(pipeline.name, IN_A_QUEUE, self._matcher.untold, why)
             walk.unsearched.append(untold)
-        if self._matcher.reads_times and self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
+        if self._matcher.reads_times and kinds & {MAIN, DLQ}:
             walk.notes.append("Of what only failure records know, the first failure counts.")
 
     # Failure records.
+
+    def records(self) -> None:
+        """Search what only failure records tell of."""
+        self._compare(IN_A_QUEUE, self._failing())
 
     def _failing(self) -> Iterator[FoundMessage]:
         """The messages of the index of causes that do not wait, a page of each shard in turn.
@@ -483,7 +477,7 @@ class _OfPipeline:
         """The first ids of what waits, and the place of messages that are not among them."""
         origins: set[str] = set()
         place = IN_A_QUEUE
-        if self._walk.few is None and not self._places:
+        if self._walk.few is None and self._is_everywhere:
             # All of it was walked through.
             return origins, place
         for lane in self._room.lanes():
@@ -511,15 +505,14 @@ class _OfPipeline:
 
     # Runs, and what was discarded.
 
-    def _runs(self) -> Sequence[str]:
-        return [place.name for place in self._places if place.kind is PlaceKind.RUN]
-
-    def _snapshots(self) -> None:
+    def snapshots(self) -> None:
+        """Search what runs took: those that are named, else the latest."""
         from .replay_census import letters_of
         from .replay_runs import RunSwitch
 
         walk = self._walk
-        for run, messages in (dict.fromkeys(self._runs()) or self._latest_runs()).items():
+        named = dict.fromkeys(place.name for place in walk.chosen.places if place.kind is RUN)
+        for run, messages in (named or self._latest_runs()).items():
             why = ""
             try:
                 switch = RunSwitch(self._session, self._name, run)
@@ -529,7 +522,7 @@ class _OfPipeline:
             except Problem as problem:
                 if problem.cause is Cause.ABSENT:
                     # Another pipeline's, or what it took is not on record any more.
-                    walk.absent += [problem] if self._runs() else []
+                    walk.absent += [problem] if named else []
                     why = "what it took is not on record any more" if messages else ""
                 elif problem.cause is not Cause.FAILED:
                     raise
@@ -565,6 +558,10 @@ class _OfPipeline:
             tenant=name.tenant,
             size=name.size,
         )
+
+    def copies(self) -> None:
+        """Search the copies of what was discarded."""
+        self._compare("discarded", self._discarded())
 
     def _discarded(self) -> Iterator[FoundMessage]:
         from deadletter.aws.objects import S3RunObjects, runs_with_objects
@@ -609,22 +606,6 @@ def _parts(found: Iterable[T], size: int) -> Iterator[list[T]]:
         yield part
 
 
-def holds_lane(place: ChosenPlace, lane: str) -> bool:
-    """Whether a lane of the waiting room is meant by a place."""
-    kind, _, name = lane.partition(":")
-    found = PlaceKind.TIME if lane == DUE_LANE or kind == "delay" else kind
-    match place.kind:
-        case PlaceKind.WAITING | PlaceKind.CAUSE:
-            return found in _WAITING
-        case PlaceKind.RULE:
-            return kind in ("rule", "delay") and name == place.name
-        case PlaceKind.RUN:
-            return found == PlaceKind.RUN and name.startswith(place.name)
-        case PlaceKind.PARKED:
-            return lane == PARKED_LANE
-    return found == place.kind and place.name in ("", name)
-
-
 def received(pipeline: str, place: str, found: FoundLetter, **more: Any) -> FoundMessage:
     """A message that was read whole: from a queue, a lane or a copy."""
     stamp, letter = found.stamp, found.letter
@@ -647,26 +628,98 @@ def received(pipeline: str, place: str, found: FoundLetter, **more: Any) -> Foun
     )
 
 
-def search(walk: Walk, app: App | None, pipelines: Sequence[str], chosen: Choice) -> Sequence[str]:
+def search(walk: Walk, app: App | None, pipelines: Sequence[str]) -> Sequence[str]:
     """Walk over all places of a choice; the names of the pipelines that were searched.
 
-    `app` is None if only queues of no pipeline are asked for.
+    `app` is None if none of the places is one of an app.
     """
-    queues = [place.name for place in chosen.places if place.kind is PlaceKind.QUEUE]
-    for queue in queues:
-        walk.bare(queue)
+    for place in walk.chosen.places:
+        if place.kind.alone is not None:
+            place.kind.alone(walk, place.name)
     if app is None:
         return ()
     found = app.select(pipelines)
     for pipeline in found:
         walk.pipeline(app, pipeline)
-    runs = [place for place in chosen.places if place.kind is PlaceKind.RUN]
+    runs = [place for place in walk.chosen.places if place.kind is RUN]
     if runs and len(walk.absent) == len(runs) * len(found):
         raise walk.absent[0]
     return [pipeline.name for pipeline in found]
 
 
-def needs_app(chosen: Choice) -> bool:
-    """Whether places of an app are asked for."""
-    kinds = {place.kind for place in chosen.places}
-    return not kinds or kinds != {PlaceKind.QUEUE}
+# The kinds of places, in the order in which they are searched.
+
+MAIN = PlaceKind(
+    word="main",
+    usual=True,
+    refuses="Messages of the main queue are with the consumer: there is nothing to take.",
+    more=_OfPipeline.records,
+)
+DLQ = PlaceKind(word="dlq", usual=True, queues=lambda _: {"": MAIN_DLQ}, more=_OfPipeline.records)
+DEDICATED = PlaceKind(
+    word="dedicated",
+    value="NAME",
+    optional=True,
+    usual=True,
+    lanes=("dedicated",),
+    queues=lambda pipeline: {id_: id_ for id_ in pipeline.dedicated},
+)
+PARKED = PlaceKind(
+    word="parked",
+    value="NAME",
+    optional=True,
+    usual=True,
+    lanes=("parked",),
+    means=lambda name, found: not name or found.home == parking_source(name),
+    queues=lambda pipeline: {id_: parking_source(id_) for id_ in pipeline.parking},
+)
+_COPIES = PlaceKind(
+    word="discarded",
+    refuses="Discarded messages come back by\ndlq restore ID",
+    more=_OfPipeline.copies,
+)
+RUN = PlaceKind(
+    word="run",
+    value="NAME",
+    refuses="Messages of run {0} are its own. This parks them:\ndlq run abort {0}",
+    lanes=("run",),
+    is_lane=lambda name, lane: lane.startswith(name),
+    more=_OfPipeline.snapshots,
+)
+QUEUE = PlaceKind(
+    word="queue",
+    value="NAME",
+    refuses="A queue of no pipeline is only read: nothing is taken from it.",
+    alone=Walk.bare,
+)
+WAITING = PlaceKind(word="waiting", usual=True, lanes=("due", "delay", "rule", "circuit", "run"))
+_CIRCUIT = PlaceKind(word="circuit", value="NAME", lanes=("circuit",))
+_RULE = PlaceKind(word="rule", value="NAME", lanes=("rule", "delay"))
+_CAUSE = PlaceKind(
+    word="cause",
+    value="NAME",
+    refuses="Name the cause as a term: -f cause={0}",
+    lanes=WAITING.lanes,
+    is_lane=lambda _name, _lane: True,
+    means=lambda name, found: found.cause.startswith(name.lower()),
+)
+_TIME = PlaceKind(word="time", lanes=("due", "delay"))
+
+PLACE_KINDS: Mapping[str, PlaceKind] = {
+    kind.word: kind
+    for kind in (
+        *(MAIN, DLQ, DEDICATED, PARKED, _COPIES, RUN, QUEUE),
+        *(WAITING, _CIRCUIT, _RULE, _CAUSE, _TIME),
+    )
+}
+"""Each kind of place, by its word."""
+
+HELD_BY_US = [kind for kind in PLACE_KINDS.values() if kind.usual and not kind.refuses]
+"""Where messages lie that can be sent or discarded."""
+
+Places = Annotated[
+    tuple[str, ...],
+    Asked(f"Only there: {', '.join(map(str, PLACE_KINDS.values()))}; repeatable.",
+          ("--in",), "PLACE"),
+]  # fmt: skip
+"""A request's field: where messages lie, or what they wait for."""

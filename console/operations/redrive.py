@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from deadletter.contract import MAIN_DLQ
 from deadletter.message.letter import compact_json
 from deadletter.signals.figures import Count
 
@@ -38,12 +37,11 @@ def ended_badly(report: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RedriveTarget:
-    """A queue that a run can drain: the DLQ of a pipeline, or a dedicated DLQ."""
+    """A queue that a run can drain, by its id: the DLQ of a pipeline, or a dedicated DLQ."""
 
     app: App
     pipeline: DeployedPipeline
     source: str
-    url: str
 
     @property
     def observes(self) -> bool:
@@ -58,19 +56,6 @@ def figures(report: Mapping[str, Any]) -> Iterator[str]:
         if name not in words and value:
             counted = value if isinstance(value, Mapping) else {name.replace("_", " "): value}
             yield from (f"{each}: {number}" for each, number in counted.items())
-
-
-def target(session: Session, pipeline: str | None, source: str) -> RedriveTarget:
-    """The queue with this source id; Problem if the pipeline has no such source."""
-    app = session.app()
-    deployed = app.pipeline(pipeline)
-    urls = {MAIN_DLQ: deployed.dlq_url, **deployed.dedicated}
-    if source not in urls:
-        raise Problem(
-            f"Pipeline {deployed.name} has no source {source!r}: it has {', '.join(urls)}.",
-            Cause.ABSENT,
-        )
-    return RedriveTarget(app, deployed, source, urls[source])
 
 
 def start(

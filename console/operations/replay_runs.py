@@ -16,7 +16,7 @@ from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 from .app import App, DeployedPipeline
 from .audit import Facts, IntendedChange, RecordedChange, recorded
 from .errors import REFUSED, Cause, Problem, aws_errors, error_code
-from .selection import closest
+from .selection import unknown
 from .session import Answer, Session
 from .words import clock, count, moment
 
@@ -69,11 +69,7 @@ def outcomes_of(names: Sequence[str]) -> set[ReplayOutcome]:
     wanted: set[ReplayOutcome] = set()
     for name in names:
         if name.lower() not in OUTCOMES:
-            near = closest(name, OUTCOMES)
-            meant = "" if near is None else f" Did you mean {near}?"
-            raise Problem(
-                f"There is no outcome {name!r}.{meant} Allowed: {', '.join(OUTCOMES)}.", Cause.INPUT
-            )
+            raise Problem(unknown("outcome", name, list(OUTCOMES)), Cause.INPUT)
         wanted.update(OUTCOMES[name.lower()])
     return wanted
 

@@ -22,11 +22,12 @@ from .discard import in_words, told
 from .edits import Change
 from .errors import Cause, Problem
 from .letter_walk import FoundLetter
+from .places import DEDICATED, DLQ, RUN, Places, place
 from .redrive import RedriveTarget
 from .replay_census import CountedLetter, letters_of, of_outcome, parked_sources
 from .replay_plan import DraftPlan, PlanRequest, draft_of, start
 from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch
-from .selection import All, Choice, Ids, Pipeline, PlaceKind, Places, Terms, choice
+from .selection import All, Choice, ChosenPlace, Ids, Pipeline, Terms, choice
 from .session import Answer, Session
 from .sources import Chosen, chosen
 from .verbs import Asked, Verb
@@ -168,12 +169,13 @@ class Retried(Answer):
 
 def prepare(session: Session, request: RetryRequest) -> RetryPlan:
     """What would be sent again; Problem if there is nothing to send."""
-    choose = choice(request.ids, request.places, request.terms, everything=request.everything)
+    places = map(place, request.places)
+    choose = choice(request.ids, places, request.terms, everything=request.everything)
     if request.edit and request.patch is not None:
         raise Problem("Give one of --edit and --patch.", Cause.INPUT)
     if request.auto:
         return _automatic(session, request, choose)
-    runs = [place.name for place in choose.places if place.kind is PlaceKind.RUN]
+    runs = [place.name for place in choose.places if place.kind is RUN]
     if runs or request.again:
         if len(choose.places) != 1 or len(runs) != 1:
             raise Problem("Name one run alone: --in run:ID", Cause.INPUT)
@@ -188,18 +190,13 @@ def _automatic(session: Session, request: RetryRequest, choose: Choice) -> Retry
             " and by no other choice.",
             Cause.INPUT,
         )
-    places = choose.places or (None,)
-    names = []
-    for place in places:
-        if place is None or place.kind is PlaceKind.DLQ:
-            names.append(MAIN_DLQ)
-        elif place.kind is PlaceKind.DEDICATED:
-            known = session.app().pipeline(request.pipeline).dedicated
-            names += [place.name] if place.name else list(known)
-        else:
-            raise Problem(f"--auto takes no {place}: the automatic retry reads DLQs.", Cause.INPUT)
-    targets = [redrive.target(session, request.pipeline, name) for name in names]
-    return RetryPlan(request, auto=targets)
+    places = choose.places or (ChosenPlace(DLQ),)
+    if others := [str(each) for each in places if each.kind not in (DLQ, DEDICATED)]:
+        raise Problem(f"--auto takes no {others[0]}: the automatic retry reads DLQs.", Cause.INPUT)
+    app = session.app()
+    pipeline = app.pipeline(request.pipeline)
+    ids = [id_ for each in places for id_ in each.queues_of(pipeline).values()]
+    return RetryPlan(request, auto=[RedriveTarget(app, pipeline, id_) for id_ in ids])
 
 
 def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -> RetryPlan:

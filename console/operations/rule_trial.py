@@ -22,11 +22,11 @@ from .app import App, DeployedPipeline
 from .errors import Cause, Problem
 from .letter_walk import FoundLetter
 from .matching import FoundMessage, Matcher
-from .places import UnsearchedPlace, Walk, received
+from .places import HELD_BY_US, PARKED, UnsearchedPlace, Walk, received
 from .rule_file import RuleFiles, checked
 from .rule_on_ledger import RuleMatches, matches_on_record
 from .rules import columns_of
-from .selection import Choice, ChosenPlace, PlaceKind, RuleTerms
+from .selection import Choice, ChosenPlace, RuleTerms
 from .selection import Pipeline as OfPipeline
 from .session import Answer, Session
 from .verbs import Asked, TextFile, Verb
@@ -37,10 +37,6 @@ SAMPLE = 100
 
 PASTED = "pasted"
 """The place, and the id, of a message that was never sent."""
-
-_PLACES = tuple(
-    map(ChosenPlace, (PlaceKind.DLQ, PlaceKind.DEDICATED, PlaceKind.WAITING, PlaceKind.PARKED))
-)
 
 # The id of a rule that is in no table.
 _UNNAMED = "this rule"
@@ -178,7 +174,7 @@ def read(session: Session, request: TrialRequest) -> Tested:
         trial = replace(trial, on_record=on_record, matching=ids)
         if not request.look:
             return Tested(trial=trial)
-        choice = Choice(places=_PLACES)
+        choice = Choice(places=tuple(map(ChosenPlace, HELD_BY_US)))
         walk = Walk(session, choice, see, look=True, few=SAMPLE, read_letters=True)
         walk.pipeline(app, chosen)
         unseen, notes = tuple(walk.unsearched), tuple(walk.notes)
@@ -226,7 +222,7 @@ def _rule(session: Session, app: App, chosen: DeployedPipeline, request: TrialRe
 def _is_forged(found: FoundMessage, senders: frozenset[str]) -> bool:
     """Whether a sender that the router does not trust wrote the message's stamp."""
     # What waits and what is parked has a stamp that we, or the consumer, have put there.
-    if found.letter is None or found.lane or found.place.startswith(PlaceKind.PARKED):
+    if found.letter is None or found.lane or found.place.startswith(PARKED.word):
         return False
     return read_stamp(found.letter, senders).forged
 

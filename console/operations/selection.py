@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
@@ -26,6 +26,8 @@ from .words import seconds
 
 if TYPE_CHECKING:
     from deadletter.routing.selection import Selection
+
+    from .app import DeployedPipeline
 
 CONTEXT = "context"
 """Where rules see the fields of a message that the settings name."""
@@ -51,30 +53,39 @@ _NUMBERS = (Operator.EQUAL, Operator.DIFFERS, Operator.LESS, Operator.MORE)
 _IS = (Operator.EQUAL,)
 
 
-class PlaceKind(StrEnum):
-    """Where messages lie, or what they wait for."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceKind:
+    """Where messages lie, or what they wait for: all that is particular about a kind of place.
 
-    MAIN = "main"
-    DLQ = "dlq"
-    DEDICATED = "dedicated"
-    PARKED = "parked"
-    DISCARDED = "discarded"
-    RUN = "run"
-    QUEUE = "queue"
-    WAITING = "waiting"
-    CIRCUIT = "circuit"
-    RULE = "rule"
-    CAUSE = "cause"
-    TIME = "time"
+    word      what --in calls it
+    value     what stands behind its colon; empty if nothing does
+    optional  whether all places of the kind are meant without that
+    usual     whether it is searched if no place is named
+    refuses   why no message is taken from it to be sent or discarded, with {0} for its name; empty
+              if messages are
+    alone     searches the place of a name in a `places.Walk`, with no app at all; None if it is one
+              of an app
+    lanes     the kinds of lanes of the waiting room that it has
+    is_lane   whether a typed name means a lane with a name
+    means     whether a typed name means a message of such a lane (a `FoundMessage`)
+    queues    the ids of its queues in a pipeline, by their names; None if it has none
+    more      searches what is neither in a lane nor in one of these queues
+    """
 
+    word: str
+    value: str = ""
+    optional: bool = False
+    usual: bool = False
+    refuses: str = ""
+    alone: Callable[[Any, str], None] | None = None
+    lanes: Sequence[str] = ()
+    is_lane: Callable[[str, str], bool] = lambda name, lane: name in ("", lane)
+    means: Callable[[str, Any], bool] = lambda _name, _found: True
+    queues: Callable[[DeployedPipeline], Mapping[str, str]] | None = None
+    more: Callable[[Any], None] | None = None
 
-NAMED = {
-    *(PlaceKind.RUN, PlaceKind.QUEUE, PlaceKind.CIRCUIT, PlaceKind.RULE, PlaceKind.CAUSE),
-}
-"""Places that need a name: `run:ID`, `queue:NAME`, `circuit:KEY`, `rule:ID`, `cause:ID`."""
-
-MAY_BE_NAMED = {PlaceKind.DEDICATED, PlaceKind.PARKED}
-"""Places of which there can be several: all of them without a name."""
+    def __str__(self) -> str:
+        return f"{self.word}:{self.value}" if self.value and not self.optional else self.word
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,22 @@ class ChosenPlace:
     name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.name}" if self.name else str(self.kind)
+        return f"{self.kind.word}:{self.name}" if self.name else self.kind.word
+
+    def has_lane(self, lane: str) -> bool:
+        """Whether it has a lane of the waiting room, as far as the lane alone tells."""
+        kind, _, name = lane.partition(":")
+        return kind in self.kind.lanes and (not name or self.kind.is_lane(self.name, name))
+
+    def queues_of(self, pipeline: DeployedPipeline) -> Mapping[str, str]:
+        """The ids of its queues in a pipeline, by their names; Problem if none has its name."""
+        if self.kind.queues is None:
+            return {}
+        known = self.kind.queues(pipeline)
+        if self.name and self.name not in known:
+            names = ", ".join(known) or "none"
+            raise Problem(f"{pipeline.name} has no {self}: the names are {names}.", Cause.ABSENT)
+        return {name: id_ for name, id_ in known.items() if self.name in ("", name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +145,11 @@ class Choice:
     def is_narrow(self) -> bool:
         """Whether it names messages, and not only places."""
         return bool(self.ids or self.terms)
+
+    @property
+    def is_of_app(self) -> bool:
+        """Whether it asks for places of an app."""
+        return not self.places or any(place.kind.alone is None for place in self.places)
 
     def typed(self) -> str:
         """The choice as it is typed, for a command to copy."""
@@ -230,7 +261,7 @@ def _key(name: str) -> Key:
         return Key("", (OPEN_KEYS[first], *rest.split(".")), ALL)
     if name not in KEYS:
         names = [*KEYS, *(f"{key}.NAME" for key in OPEN_KEYS)]
-        raise Problem(_unknown("key", name, names), Cause.INPUT)
+        raise Problem(unknown("key", name, names), Cause.INPUT)
     return KEYS[name]
 
 
@@ -266,24 +297,7 @@ def _known(name: str, value: str, known: Sequence[str]) -> str:
     for each in known:
         if each.lower() == value.lower():
             return str(each)
-    raise Problem(_unknown(name, value, known), Cause.INPUT)
-
-
-def place(text: str) -> ChosenPlace:
-    """The place in a text; Problem that names what is wrong and what is allowed."""
-    kind, colon, name = text.strip().partition(":")
-    if kind not in set(PlaceKind):
-        raise Problem(_unknown("place", kind, [_shown(each) for each in PlaceKind]), Cause.INPUT)
-    found = PlaceKind(kind)
-    if found in NAMED and not name:
-        raise Problem(f"{text!r} needs a name: {_shown(found)}.", Cause.INPUT)
-    if colon and found not in NAMED | MAY_BE_NAMED:
-        raise Problem(f"{text!r}: {kind} takes no name.", Cause.INPUT)
-    return ChosenPlace(found, name)
-
-
-def _shown(kind: PlaceKind) -> str:
-    return f"{kind}:NAME" if kind in NAMED else str(kind)
+    raise Problem(unknown(name, value, known), Cause.INPUT)
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
@@ -293,7 +307,8 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     return by_lower[found[0]] if found else None
 
 
-def _unknown(what: str, typed: str, known: Sequence[str]) -> str:
+def unknown(what: str, typed: str, known: Sequence[str]) -> str:
+    """That a word is unknown, with the nearest of those that are allowed, and all of them."""
     near = closest(typed, known)
     meant = "" if near is None else f" Did you mean {near}?"
     return f"There is no {what} {typed!r}.{meant} Allowed: {', '.join(known)}."
@@ -301,7 +316,7 @@ def _unknown(what: str, typed: str, known: Sequence[str]) -> str:
 
 def choice(
     ids: Iterable[str] = (),
-    places: Iterable[str] = (),
+    places: Iterable[ChosenPlace] = (),
     terms: Iterable[str] = (),
     *,
     everything: bool = False,
@@ -309,20 +324,13 @@ def choice(
     """What was typed, taken apart; Problem for what is not understood."""
     found = Choice(
         tuple(dict.fromkeys(ids)),
-        tuple(map(place, places)),
+        tuple(places),
         tuple(map(term, terms)),
         everything,
     )
     if everything and found.is_narrow:
         raise Problem("--all and a filter exclude each other: give one of them.", Cause.INPUT)
     return found
-
-
-@dataclass(slots=True)
-class _Compiled:
-    pattern: dict[str, Any] = field(default_factory=dict)
-    fields: dict[str, Any] = field(default_factory=dict)
-    beside: list[Term] = field(default_factory=list)
 
 
 def compiled(chosen: Choice, now: datetime) -> tuple[Selection, tuple[Term, ...]]:
@@ -334,36 +342,32 @@ def compiled(chosen: Choice, now: datetime) -> tuple[Selection, tuple[Term, ...]
     from deadletter.routing.selection import Selection
     from deadletter.settings.json_fields import BadSettings
 
-    made = _Compiled(fields={"ids": chosen.ids})
+    pattern: dict[str, Any] = {}
+    fields: dict[str, Any] = {"ids": chosen.ids}
+    beside = [each for each in chosen.terms if each.key in BESIDE]
     for each in chosen.terms:
-        _add(made, each, now)
-    selection = Selection(pattern=made.pattern, **made.fields)
+        match each.key:
+            case "reason":
+                fields["reasons"] = tuple(map(Reason, each.values))
+            case "since" | "until":
+                fields[each.key] = past(each.values[0], now)
+            case "match":
+                _merge(pattern, _pattern(each.values[0]), each)
+            case "cause":
+                prefixes = [{"prefix": value.lower()} for value in each.values]
+                _merge(pattern, {"failure": {"fingerprint": prefixes}}, each)
+            case key if key not in BESIDE:
+                about = _key(key)
+                conditions: Any = _conditions(each, about)
+                for name in reversed(about.path):
+                    conditions = {name: conditions}
+                _merge(pattern, conditions, each)
+    selection = Selection(pattern=pattern, **fields)
     try:
         Selector(selection)
     except BadSettings as error:
         raise Problem(f"These messages can't be chosen so: {error}.", Cause.INPUT) from error
-    return selection, tuple(made.beside)
-
-
-def _add(made: _Compiled, each: Term, now: datetime) -> None:
-    match each.key:
-        case "reason":
-            made.fields["reasons"] = tuple(map(Reason, each.values))
-        case "since" | "until":
-            made.fields[each.key] = past(each.values[0], now)
-        case "match":
-            _merge(made.pattern, _pattern(each.values[0]), each)
-        case "cause":
-            prefixes = [{"prefix": value.lower()} for value in each.values]
-            _merge(made.pattern, {"failure": {"fingerprint": prefixes}}, each)
-        case key if key in BESIDE:
-            made.beside.append(each)
-        case _:
-            about = _key(each.key)
-            conditions: Any = _conditions(each, about)
-            for name in reversed(about.path):
-                conditions = {name: conditions}
-            _merge(made.pattern, conditions, each)
+    return selection, tuple(beside)
 
 
 def _conditions(each: Term, key: Key) -> list[Any]:
@@ -465,12 +469,6 @@ NamedPipeline = Annotated[
     Asked("The pipeline, as --pipeline; needed if the app has several.", metavar="PIPELINE"),
 ]
 """The same where a command takes no ids."""
-
-Places = Annotated[
-    tuple[str, ...],
-    Asked(f"Only there: {', '.join(map(_shown, PlaceKind))}; repeatable.", ("--in",), "PLACE"),
-]
-"""A request's field: where messages lie, or what they wait for."""
 
 
 def _asked(keys: Iterable[str]) -> Asked:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deadletter.contract import MAIN_DLQ, PARKED_LANE, parking_source, run_lane
+from deadletter.contract import MAIN_DLQ, PARKED_LANE, run_lane
 from deadletter.replay.plan import LANE
 
 from .app import App, DeployedPipeline
@@ -15,16 +15,13 @@ from .errors import Cause, Problem, aws_errors
 from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
-from .places import holds_lane
+from .places import HELD_BY_US, PARKED
 from .replay_census import ReplaySource, parked_sources
-from .selection import Choice, ChosenPlace, Operator, PlaceKind, Term, compiled
+from .selection import Choice, ChosenPlace, Operator, Term, compiled
 from .session import Session
 
 if TYPE_CHECKING:
     from deadletter.routing.selection import Selection
-
-HELD_BY_US = (PlaceKind.DLQ, PlaceKind.DEDICATED, PlaceKind.PARKED, PlaceKind.WAITING)
-"""Where messages lie that can be retried or discarded."""
 
 _MOST_RECORDS = 20
 """Ids whose records are read; of more than these, all places are looked through."""
@@ -58,30 +55,25 @@ class Chosen:
         return any(named) or chosen.since is not None or chosen.until is not None
 
 
-def chosen(
-    session: Session,
-    choice: Choice,
-    pipeline: str | None,
-    kinds: Collection[PlaceKind] = HELD_BY_US,
-) -> Chosen:
-    """The sources that a choice names, of these kinds, and what it selects of them.
+def chosen(session: Session, choice: Choice, pipeline: str | None) -> Chosen:
+    """The sources that a choice names, and what it selects of them.
 
     Raises Problem for a choice that names no messages, a place that has none to take, and a term
     that runs do not know.
     """
     must_say_which(choice)
     for place in choice.places:
-        if (refuses := _NOT_TAKEN.get(place.kind)) is not None:
-            raise Problem(refuses.format(place.name), Cause.INPUT)
+        if place.kind.refuses:
+            raise Problem(place.kind.refuses.format(place.name), Cause.INPUT)
     app = session.app()
     choice, known = _by_ids(session, app, choice, pipeline)
     here = known[0].pipeline if known else app.pipeline(pipeline)
-    found = _chosen(session, app, here, choice, known, kinds)
+    found = _chosen(session, app, here, choice, known)
     business = None if known or not choice.ids else business_ids(session, here, choice.ids)
     if business is None:
         return found
     other = replace(choice, ids=(), terms=(*choice.terms, business))
-    by_business = _chosen(session, app, here, other, (), kinds)
+    by_business = _chosen(session, app, here, other, ())
     if all(map(_MESSAGE_ID.fullmatch, choice.ids)):
         return replace(found, or_else=by_business)
     return replace(by_business, or_else=found)
@@ -93,7 +85,6 @@ def _chosen(
     here: DeployedPipeline,
     choice: Choice,
     known: Sequence[LetterRecord],
-    kinds: Collection[PlaceKind],
 ) -> Chosen:
     selection, beside = compiled(choice, session.now)
     if beside:
@@ -101,8 +92,7 @@ def _chosen(
         raise Problem(f"{says}give their ids here.", Cause.INPUT)
     places: Iterable[ChosenPlace] = choice.places
     if not places:
-        wanted = {PlaceKind.PARKED} if selection.reasons else kinds
-        places = (ChosenPlace(kind) for kind in kinds if kind in wanted)
+        places = map(ChosenPlace, [PARKED] if selection.reasons else HELD_BY_US)
     found = [
         each
         for sources in (
@@ -183,42 +173,13 @@ def _of_place(
     session: Session, app: App, pipeline: DeployedPipeline, place: ChosenPlace
 ) -> Iterator[ReplaySource]:
     """The sources of a place."""
-    match place.kind:
-        case PlaceKind.DLQ:
-            yield ReplaySource(MAIN_DLQ, url=pipeline.dlq_url)
-        case PlaceKind.DEDICATED:
-            known = pipeline.dedicated
-            yield from _named(place, {id_: ReplaySource(id_, url=known[id_]) for id_ in known})
-            yield from _lanes(session, app, pipeline, place)
-        case PlaceKind.PARKED:
-            own = parked_sources(pipeline)
-            named = {each.id.removeprefix(parking_source("")): each for each in own}
-            yield from _named(place, named)
-        case PlaceKind.WAITING | PlaceKind.CIRCUIT | PlaceKind.RULE | PlaceKind.TIME:
-            yield from _lanes(session, app, pipeline, place)
-
-
-_NOT_TAKEN = {
-    PlaceKind.CAUSE: "Name the cause as a term: -f cause={0}",
-    PlaceKind.RUN: "Messages of run {0} are its own. This parks them:\ndlq run abort {0}",
-    PlaceKind.MAIN: "Messages of the main queue are with the consumer: there is nothing to take.",
-    PlaceKind.DISCARDED: "Discarded messages come back by\ndlq restore ID",
-    PlaceKind.QUEUE: "A queue of no pipeline is only read: nothing is taken from it.",
-}
-
-
-def _named(place: ChosenPlace, known: dict[str, ReplaySource]) -> Iterator[ReplaySource]:
-    if place.name and place.name not in known:
-        has = ", ".join(known) or "none"
-        raise Problem(f"There is no place {place}: {place.kind} has {has}.", Cause.ABSENT)
-    yield from (each for id_, each in known.items() if place.name in ("", id_))
-
-
-def _lanes(
-    session: Session, app: App, pipeline: DeployedPipeline, place: ChosenPlace
-) -> Iterator[ReplaySource]:
+    for id_ in place.queues_of(pipeline).values():
+        yield ReplaySource(id_, url=pipeline.urls[id_])
+    if place.kind is PARKED or not place.kind.lanes:
+        # A parking queue stands for all its messages, those in the lane too.
+        return
     with aws_errors():
         names = sorted(lane.name for lane in waiting_room(session, app, pipeline).lanes())
     for name in names:
-        if not name.startswith(run_lane("")) and holds_lane(place, name):
+        if not name.startswith(run_lane("")) and place.has_lane(name):
             yield ReplaySource(f"{LANE}{name}", lane=name)

@@ -171,7 +171,7 @@ def test_to_keep_no_copy_needs_the_name_of_the_app(orders: Any, dlq: Any) -> Non
         ("-f reason=EXPIRED", Exit.ABSENT, "No message of orders matches where it was looked"),
         ("--in main --all", Exit.USAGE, "are with the consumer"),
         ("--in run:4f0c", Exit.USAGE, "dlq run abort 4f0c"),
-        ("--in parked:legal", Exit.ABSENT, "parked has default"),
+        ("--in parked:legal", Exit.ABSENT, "orders has no parked:legal: the names are default."),
         ("--in dlq -f text~card", Exit.USAGE, "no change is chosen by text"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from console.cli.exit import Exit
 from console.operations import aws, places
 from console.operations.places import COST
+from console.operations.places import place as place_of
 from console.operations.selection import choice
 from console.operations.session import Session
 from console.operations.sources import chosen
@@ -98,6 +99,8 @@ FOUND = {
     "--in circuit:orders": ["circuit:orders"],
     "--in parked --look": [PARKED],
     "--in dlq --look": ["dlq", "main or dlq"],
+    # What is in no lane waits for no cause, and is of its other place all the same.
+    "--in cause:9c1f08e2 --in dlq --look": ["dlq", "main or dlq"],
     "--in main": ["main or dlq"],
     "--in discarded": ["discarded"],
     "-f body.order.id=A-8": ["circuit:orders"],
@@ -152,7 +155,7 @@ def test_what_is_listed_at_a_place_is_what_is_taken_from_it(
     # What a run has is its own.
     assert sorted(lane for lane in listed if not lane.startswith("run:")) == lanes
     session = Session(partial(aws.connect, None, REGION), "deadletter", time.time)
-    taken = chosen(session, choice((), (place,), (), everything=True), "orders")
+    taken = chosen(session, choice((), [place_of(place)], everything=True), "orders")
     assert sorted(each.lane for each in taken.sources if each.lane) == lanes
 
 
@@ -171,11 +174,11 @@ def test_without_a_look_nothing_is_received_and_each_queue_is_named_with_its_cos
     held.letter("{}", queue="orders-main")
     answer = read(dlq)
     assert answer["received"] == 0
-    assert not_searched(answer) == [(PARKED, 1), (DLQ, 1), (MAIN, 1)]
+    assert not_searched(answer) == [(DLQ, 1), (PARKED, 1), (MAIN, 1)]
     assert {each["why"] for each in answer["not_searched"][:2]} == {COST}
     assert received(held, "orders-dlq") == received(held, "orders-parking-default") == "1"
     never = "Not searched: main (1)\n  never searched: a receive would count as a failed"
-    dlq("list", says=(f"Not searched: parked (1), dlq (1)\n  {COST}\n", never))
+    dlq("list", says=(f"Not searched: dlq (1), parked (1)\n  {COST}\n", never))
 
 
 def test_a_look_gives_back_what_it_receives_and_says_that_sqs_counts_it(
@@ -401,7 +404,7 @@ def test_a_list_that_ends_early_says_so(
     answer = read(dlq, "-f tenant=acme --look", status=1)
     assert (answer["is_sure"], answer["is_at_least"]) == (False, True)
     places_left = [place for place, _ in not_searched(answer)]
-    assert places_left == ["time", PARKED, DLQ, "main or dlq"]
+    assert places_left == ["time", DLQ, PARKED, "main or dlq"]
 
 
 def test_a_body_is_shown_only_if_asked_for_and_cannot_control_the_terminal(

@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 from console.operations.errors import Problem
-from console.operations.selection import (
-    Choice,
-    ChosenPlace,
-    PlaceKind,
-    choice,
-    compiled,
-    place,
-    term,
-)
+from console.operations.places import PLACE_KINDS, place
+from console.operations.selection import Choice, ChosenPlace, choice, compiled, term
 from deadletter.contract import Reason
 from deadletter.routing.selection import Selection
 from deadletter.rules.pattern import compile_pattern
@@ -96,12 +89,12 @@ def test_what_only_records_know_is_left_to_them() -> None:
 @each_row(
     ("typed", "found"),
     [
-        ("parked", ChosenPlace(PlaceKind.PARKED)),
-        ("parked:billing", ChosenPlace(PlaceKind.PARKED, "billing")),
-        ("dedicated", ChosenPlace(PlaceKind.DEDICATED)),
-        ("circuit:hooks/acme", ChosenPlace(PlaceKind.CIRCUIT, "hooks/acme")),
-        ("queue:https://sqs/1/q", ChosenPlace(PlaceKind.QUEUE, "https://sqs/1/q")),
-        ("time", ChosenPlace(PlaceKind.TIME)),
+        ("parked", ChosenPlace(PLACE_KINDS["parked"])),
+        ("parked:billing", ChosenPlace(PLACE_KINDS["parked"], "billing")),
+        ("dedicated", ChosenPlace(PLACE_KINDS["dedicated"])),
+        ("circuit:hooks/acme", ChosenPlace(PLACE_KINDS["circuit"], "hooks/acme")),
+        ("queue:https://sqs/1/q", ChosenPlace(PLACE_KINDS["queue"], "https://sqs/1/q")),
+        ("time", ChosenPlace(PLACE_KINDS["time"])),
     ],
 )
 def test_a_place_is_read_and_written_alike(typed: str, found: ChosenPlace) -> None:
@@ -159,13 +152,13 @@ def test_two_conditions_on_one_key_are_one_with_commas(terms: list[str]) -> None
 
 
 def test_all_and_a_filter_exclude_each_other() -> None:
-    assert choice(places=["parked"], everything=True).everything
+    assert choice(places=[place("parked")], everything=True).everything
     with pytest.raises(Problem, match="exclude each other"):
         choice(terms=["tenant=a"], everything=True)
 
 
 def test_a_choice_is_written_as_it_can_be_typed() -> None:
-    chosen = choice(["A-4711"], ["circuit:a b"], ["error~timed out", "status>499"])
+    chosen = choice(["A-4711"], [place("circuit:a b")], ["error~timed out", "status>499"])
     assert chosen.typed() == "A-4711 --in 'circuit:a b' -f 'error~timed out' -f 'status>499'"
     assert Choice(everything=True).typed() == "--all"
     assert str(term(" status > 499 ")) == "status>499"
