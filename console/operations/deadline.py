@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .errors import Cause, Problem, aws_errors, explain
@@ -76,6 +77,7 @@ class Read(Generic[V]):
         except DeadlineMissed as missed:
             raise Problem(f"{what}: {missed.says}", missed.cause) from None
 
+    @aws_errors()
     def _wait(self) -> V:
         if self._deadline is None:
             return self._future.result()
@@ -148,12 +150,7 @@ class Asking:
 
     def __call__(self, what: str, read: Callable[..., V], *given: Any) -> Callable[[], V | None]:
         """Begin a read. What is returned waits for it; None if `what` is lost."""
-
-        def ask() -> V:
-            with aws_errors():
-                return read(*given)
-
-        pending = self._start(ask)
+        pending = self._start(partial(read, *given))
         return lambda: self.wait(what, pending)
 
     def wait(self, what: str, pending: Read[V]) -> V | None:

@@ -17,7 +17,7 @@ from deadletter.signals.commands import typed
 from .app import App, DeployedPipeline
 from .causes import CauseRow, read_causes
 from .deadline import Asking, Deadline, reads_until
-from .errors import Cause, Problem, aws_errors
+from .errors import Cause, Problem
 from .grouping import (
     CONTEXT_NAMES,
     By,
@@ -447,8 +447,7 @@ class FailingReading:
         def left() -> int:
             return MOST_ROWS - sum(reading.read for reading in self._shards)
 
-        with aws_errors():
-            read_shard(self._index, shard, self._shards[shard], in_time, left, names)
+        read_shard(self._index, shard, self._shards[shard], in_time, left, names)
 
     def _wait(self, shards: Sequence[Read[None]]) -> None:
         """Wait for all shards; raises the first error, but not that the time is over."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +12,7 @@ from deadletter.contract import run_object
 from deadletter.replay.ticket import ReplayOutcome
 
 from .app import App, DeployedPipeline
-from .deadline import Read, side_by_side
+from .deadline import side_by_side
 from .errors import Cause, Problem, aws_errors
 from .replay_runs import objects_of, plans_of, runs_of
 from .session import Session
@@ -85,9 +85,9 @@ def record_of(
     # Made before the threads that use it.
     session.aws.dynamodb  # noqa: B018
     with side_by_side() as start:
-        looks = {each.name: start(partial(known_of, session, app, each, id_)) for each in searched}
-        known = [look for each in searched if (look := _answer(looks[each.name])) is not None]
-    record = next((each for each in known if each.row or each.waiting), None)
+        looks = [start(partial(known_of, session, app, each, id_)) for each in searched]
+        known = [look.answer("Its record") for look in looks]
+    record = next((each for each in known if each is not None), None)
     notes: list[str] = []
     candidates = searched if record is None else (record.pipeline,)
     waiting = record.waiting if record else ()
@@ -130,13 +130,6 @@ def _discard(session: Session, app: App, noted: RunTicket, notes: list[str]) -> 
         return LetterDiscard(plan, None)
     place = f"s3://{app.messages_bucket}/{run_object(run.pipeline, run.id, name)}"
     return LetterDiscard(plan, place if is_kept else "")
-
-
-def _answer(look: Read[LetterRecord | None]) -> LetterRecord | None:
-    def lost(problem: Problem) -> None:
-        raise problem
-
-    return look.result(lost)
 
 
 def ledger_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBLedger:
@@ -188,20 +181,11 @@ def _walk(
     with aws_errors():
         names = [lane.name for lane in lanes.lanes()]
 
-    def look(lane: str) -> Callable[[], Sequence[WaitingLetter]]:
-        def read() -> Sequence[WaitingLetter]:
-            with aws_errors():
-                return lanes.look(lane, MOST_WAITING)
-
-        return read
-
-    def lost(problem: Problem) -> None:
-        raise problem
-
     matches: list[WaitingLetter] = []
     with side_by_side() as start:
-        for name, letters in [(name, start(look(name))) for name in names]:
-            seen = letters.result(lost) or ()
+        looks = [(name, start(partial(lanes.look, name, MOST_WAITING))) for name in names]
+        for name, look in looks:
+            seen = look.answer("What waits")
             matches += [letter for letter in seen if ids & set(_ids(letter))]
             if len(seen) >= MOST_WAITING and not matches:
                 notes.append(
@@ -232,20 +216,12 @@ def _tickets(
             "asked about it, and those that have discarded messages."
         )
 
-    def ask(run: ReplayRun) -> Callable[[], Sequence[Ticket]]:
-        tickets = tickets_of(session, app, run.pipeline, run.id)
-
-        def read() -> Sequence[Ticket]:
-            with aws_errors():
-                return tickets.of(origin)
-
-        return read
-
     def lost(problem: Problem) -> None:
         notes.append(f"Runs could not be asked: {problem.says}")
 
     with side_by_side() as start:
-        reads = [(run, start(ask(run))) for run in asked]
+        asks = {run.id: tickets_of(session, app, run.pipeline, run.id) for run in asked}
+        reads = [(run, start(partial(asks[run.id].of, origin))) for run in asked]
         noted = [
             RunTicket(run, ticket) for run, read in reads for ticket in read.result(lost) or ()
         ]
@@ -263,7 +239,7 @@ def _plans(
     plans = plans_of(session, app, pipeline)
 
     def read(run: str) -> ReplayPlan | None:
-        with aws_errors(), suppress(BadSettings):
+        with suppress(BadSettings):
             return plans.plan(run)
         return None
 

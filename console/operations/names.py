@@ -24,7 +24,7 @@ from deadletter.contract import (
 
 from .app import App
 from .deadline import side_by_side
-from .errors import Cause, Problem, aws_errors
+from .errors import Cause, Problem
 from .session import Session
 
 if TYPE_CHECKING:
@@ -79,11 +79,7 @@ def known(session: Session, app: App, name: str, names: Sequence[str]) -> Known:
     def rows(
         table: str, keys: Sequence[tuple[str, str]], *columns: str, of: Table = MESSAGES
     ) -> Callable[[], Any]:
-        @aws_errors()
-        def read() -> Any:
-            return DynamoDBTable(client, table, of).get_many(keys, only=columns).values()
-
-        return read
+        return lambda: DynamoDBTable(client, table, of).get_many(keys, only=columns).values()
 
     failures = {Partition.LEDGER.of(each, name): each for each in names}
     waiting = {Partition.LETTER.of(each, name): each for each in names}
@@ -142,8 +138,7 @@ def _claims(
     # As `processing.idempotency` makes them.
     digests = {digest_of(f"key:{name}"): True, digest_of(f"origin:{name}"): False}
     keys = [(each, digest) for each in names for digest in digests]
-    with aws_errors():
-        kept = kept_claims(session.aws.dynamodb, app.messages_table, keys, session.clock())
+    kept = kept_claims(session.aws.dynamodb, app.messages_table, keys, session.clock())
     return {(pipeline, digests[digest]): claim for (pipeline, digest), claim in kept.items()}
 
 
