@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from deadletter.contract import DISCARDED
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, NotALetter, from_api
 from deadletter.message.stamp import Stamp
 
 from .app import App, DeployedPipeline
+from .deadline import side_by_side
 from .errors import aws_errors
 from .session import Session
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
     from deadletter.redrive.waiting_room import WaitingRoomEntry
+    from deadletter.replay.objects import DiscardedLetter
 
 # A look into a queue that takes nothing out of it. SQS can't be read without receiving: messages
 # are hidden for a short time and given back, also when the look is interrupted.
@@ -160,6 +165,9 @@ def _give_back(sqs: SQSClient, url: str, handles: Sequence[str]) -> int:
 _MOST_IN_SHARD = 100_000
 _CHUNK = 100
 
+# Copies of discarded letters in memory at once: each may have a mebibyte.
+_TOGETHER = 50
+
 
 @dataclass(frozen=True, slots=True)
 class FoundLetter:
@@ -260,6 +268,33 @@ def letters_of_lane(
                 broken(contents.broken)
             for received in contents.letters:
                 yield FoundLetter(received.letter, received.home, lane, received.stamp)
+
+
+def discarded(
+    session: Session, app: App, pipeline: DeployedPipeline, run: str, damaged: list[str]
+) -> Iterator[DiscardedLetter]:
+    """What a run has discarded, by the copies that are kept; adds to `damaged` what is no copy."""
+    from deadletter.aws.objects import S3RunObjects
+    from deadletter.replay.objects import NotADiscardedLetter, discarded_letter
+
+    objects = S3RunObjects(session.aws.s3, app.messages_bucket, pipeline.name, run)
+    with aws_errors():
+        names = iter([stored.name for stored in objects.listed(DISCARDED)])
+    while part := list(islice(names, _TOGETHER)):
+        with side_by_side() as start:
+            reads = [(name, start(partial(objects.get, name))) for name in part]
+            copies = [(name, read.answer("A discarded message")) for name, read in reads]
+        for name, data in copies:
+            try:
+                if data is not None:
+                    yield discarded_letter(name, data)
+            except NotADiscardedLetter:
+                damaged.append(f"{run}/{name}")
+
+
+def as_parked(discarded: DiscardedLetter) -> FoundLetter:
+    """A discarded letter as it was parked."""
+    return FoundLetter(discarded.letter, discarded.parked_in, kept=discarded.parked_stamp)
 
 
 def _parts(entries: Sequence[WaitingRoomEntry]) -> Iterator[Sequence[WaitingRoomEntry]]:

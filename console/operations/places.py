@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from deadletter.contract import (
     CAUSE_SHARDS,
     CAUSES,
-    DISCARDED,
     DUE_LANE,
     MAIN_DLQ,
     PARKED_LANE,
@@ -26,7 +25,15 @@ from .app import App, DeployedPipeline
 from .deadline import side_by_side
 from .errors import Cause, Denied, Problem, aws_errors, explain
 from .grouping import entry_of, said_by_aws
-from .letter_walk import FoundLetter, Reach, letters_of_lane, look_into_queue, waiting_room
+from .letter_walk import (
+    FoundLetter,
+    Reach,
+    as_parked,
+    discarded,
+    letters_of_lane,
+    look_into_queue,
+    waiting_room,
+)
 from .life_record import ledger_of
 from .matching import FoundMessage, Matcher
 from .queue import bare_queue, depth
@@ -561,29 +568,19 @@ class _OfPipeline:
 
     def copies(self) -> None:
         """Search the copies of what was discarded."""
-        self._compare("discarded", self._discarded())
+        damaged: list[str] = []
+        self._compare("discarded", self._discarded(damaged))
+        self._walk.notes += [f"The copy {each} is damaged." for each in damaged]
 
-    def _discarded(self) -> Iterator[FoundMessage]:
-        from deadletter.aws.objects import S3RunObjects, runs_with_objects
-        from deadletter.replay.objects import NotADiscardedLetter, discarded_letter
+    def _discarded(self, damaged: list[str]) -> Iterator[FoundMessage]:
+        from deadletter.aws.objects import runs_with_objects
 
         s3, bucket = self._session.aws.s3, self._app.messages_bucket
         for run in list(runs_with_objects(s3, bucket, self._name)):
-            objects = S3RunObjects(s3, bucket, self._name, run)
-            for part in _parts([each.name for each in objects.listed(DISCARDED)], _PART // 2):
-                with side_by_side() as start:
-                    reads = [(each, start(partial(objects.get, each))) for each in part]
-                    data = [(each, read.answer("A discarded message")) for each, read in reads]
-                for each, content in data:
-                    try:
-                        copy = discarded_letter(each, content or b"")
-                    except NotADiscardedLetter:
-                        self._walk.notes.append(f"The copy {run}/{each} is damaged.")
-                        continue
-                    kept = FoundLetter(copy.letter, copy.parked_in, kept=copy.parked_stamp)
-                    found = received(self._name, "discarded", kept)
-                    found.because = f"discarded by {copy.by}: {copy.because}"
-                    yield found
+            for copy in discarded(self._session, self._app, self._pipeline, run, damaged):
+                found = received(self._name, "discarded", as_parked(copy))
+                found.because = f"discarded by {copy.by}: {copy.because}"
+                yield found
 
 
 def _outcome_in(lane: str) -> str:

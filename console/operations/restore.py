@@ -6,22 +6,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
-from deadletter.contract import DISCARDED, REPORT_DAYS
+from deadletter.contract import REPORT_DAYS
 from deadletter.replay.plan import DISCARDED_LETTERS, LONGEST_RUN, RESTORE, ReplayPlan
 from deadletter.routing.selection import Selection
 
 from .app import App, DeployedPipeline
-from .deadline import side_by_side
 from .discard import told
 from .errors import Cause, Problem, aws_errors
-from .letter_walk import FoundLetter
+from .letter_walk import FoundLetter, as_parked, discarded
 from .life_record import record_of
 from .replay_census import CountedLetter, ReplaySource, census_of
 from .replay_plan import RunsStarted, start, started
-from .replay_runs import objects_of
 from .selection import Choice, Ids, Pipeline, compiled
 from .session import Session
 from .sources import business_ids
@@ -29,12 +26,8 @@ from .verbs import Verb
 from .words import count, moment
 
 if TYPE_CHECKING:
-    from deadletter.aws.objects import S3RunObjects
     from deadletter.replay.objects import DiscardedLetter
     from deadletter.replay.run import ReplayRun
-
-# Copies in memory at once: each may have a mebibyte.
-_TOGETHER = 50
 
 # Characters of a run's id, at least four and all of them at most.
 _RUN = re.compile(r"[0-9a-f]{4,16}")
@@ -237,43 +230,9 @@ def _read(
 ) -> Iterator[FoundLetter]:
     """Each discarded letter, as it was parked; notes in `copies` who discarded it."""
     for run in folders:
-        objects = objects_of(session, app, pipeline.name, run)
-        with aws_errors():
-            names = [stored.name for stored in objects.listed(DISCARDED)]
-        for begin in range(0, len(names), _TOGETHER):
-            yield from _parsed(objects, run, names[begin : begin + _TOGETHER], copies)
-
-
-def _parsed(
-    objects: S3RunObjects, run: str, names: Sequence[str], copies: _Copies
-) -> Iterator[FoundLetter]:
-    from deadletter.replay.objects import NotADiscardedLetter, discarded_letter
-
-    for name, data in _contents(objects, names).items():
-        try:
-            discarded = discarded_letter(name, data)
-        except NotADiscardedLetter:
-            copies.damaged.append(f"{run}/{name}")
-            continue
-        letter = discarded.letter
-        copies.discards[letter.message_id] = (run, discarded)
-        yield FoundLetter(letter, discarded.parked_in, kept=discarded.parked_stamp)
-
-
-def _contents(objects: S3RunObjects, names: Sequence[str]) -> Mapping[str, bytes]:
-    """The objects that are still there, read side by side."""
-
-    def get(name: str) -> bytes | None:
-        with aws_errors():
-            return objects.get(name)
-
-    def lost(problem: Problem) -> None:
-        raise problem
-
-    with side_by_side() as start:
-        reads = [(name, start(partial(get, name))) for name in names]
-        found = [(name, read.result(lost)) for name, read in reads]
-    return {name: data for name, data in found if data is not None}
+        for copy in discarded(session, app, pipeline, run, copies.damaged):
+            copies.discards[copy.letter.message_id] = (run, copy)
+            yield as_parked(copy)
 
 
 def _discards(
