@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from deadletter.contract import EDITS, circuit_lane, is_of_delays, originals_object, rule_lane
-from deadletter.replay.plan import AGAIN, LONGEST_RUN, ORIGINALS, ReplayPlan
+from deadletter.replay.plan import AGAIN, ORIGINALS, ReplayPlan
 
 from . import rule_table
 from .audit import IntendedChange, recorded
@@ -16,7 +16,7 @@ from .errors import Cause, Problem, aws_errors
 from .letter_walk import waiting_room
 from .redrive import request
 from .replay_census import ListedLetter, ReplaySource, census, letters_of
-from .replay_plan import circuits, observing, pace, start
+from .replay_plan import circuits, observing, pace, planned, start
 from .replay_runs import FAILED, IN_DOUBT, PROCESSED, ReplayRow, RunSwitch
 from .session import Session
 from .words import count
@@ -123,28 +123,17 @@ class OnceMore:
         return start(self._switch.session, plan, origins, command="retry")
 
     def _planned(self, rate: float | None, approve: bool, hold: bool) -> ReplayPlan:
-        switch, terms = self._switch, self._settings.replay
-        session, pipeline = switch.session, switch.pipeline
-        now = session.now.timestamp()
-        speed = pace(session, pipeline, rate)
+        session, pipeline = self._switch.session, self._switch.pipeline
         counted = len({letter.name.origin for letter in self._letters})
-        above = terms.approve_above is not None and counted > terms.approve_above
-        return ReplayPlan(
+        terms = ReplayPlan(
             pipeline=pipeline.name,
             source=f"{ORIGINALS}{self._of}",
             counted=counted,
-            rate=speed.rate,
-            burst=max(1, min(10, int(speed.rate * 2))),
-            ordered=pipeline.fifo or self._settings.ordering_key is not None,
-            outcome_timeout=float(terms.outcome_timeout),
-            workers=speed.workers,
-            approve=approve or above,
+            approve=approve,
             hold=hold,
             accept=AGAIN,
-            created=round(now, 3),
-            expires=round(now + LONGEST_RUN, 3),
-            who=session.aws.caller,
         )
+        return planned(session, pipeline, terms, pace(session, pipeline, rate), counted)
 
 
 def pace_says(plan: ReplayPlan) -> Iterator[str]:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from deadletter.contract import REPORT_DAYS
-from deadletter.replay.plan import DISCARD
+from deadletter.replay.plan import DISCARD, ReplayPlan
 
 from .errors import Cause, Problem
 from .places import Places, place
 from .replay_census import CountedLetter
-from .replay_plan import DraftPlan, PlanRequest, RunsStarted, draft_of, start, started
+from .replay_plan import DraftPlan, RunsStarted, draft_of, start, started
 from .selection import All, Ids, Pipeline, Terms, choice
 from .session import Session
 from .sources import Chosen, chosen
@@ -21,7 +21,7 @@ from .verbs import Asked, Verb
 from .words import count, moment
 
 DISCARD_RATE = 100.0
-"""Messages per second that are thrown away: no consumer is loaded."""
+"""Messages per second that are thrown away: that loads no consumer."""
 
 _MOST_NAMED = 5
 """Messages that are named before a person says yes."""
@@ -98,15 +98,15 @@ def prepare(session: Session, request: DiscardRequest) -> DiscardPlan:
 
 
 def _planned(session: Session, found: Chosen, request: DiscardRequest) -> DiscardPlan:
-    plan = PlanRequest(
+    terms = ReplayPlan(
+        pipeline=found.pipeline.name,
         destination=DISCARD,
-        # What is thrown away loads no consumer, and has no outcome to wait for.
-        rate=DISCARD_RATE,
+        # What is thrown away has no outcome to wait for.
         canary=(),
         ramp=(1.0,),
-        keep_copies=not request.no_copy,
+        keep_export=not request.no_copy,
     )
-    drafts = [draft_of(session, found, source, plan) for source in found.sources]
+    drafts = [draft_of(session, found, source, terms, DISCARD_RATE) for source in found.sources]
     drafts = [draft for draft in drafts if draft.census.taken or draft.census.groups]
     if not drafts and found.or_else is not None:
         return _planned(session, found.or_else, request)

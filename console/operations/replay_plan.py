@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,11 +18,9 @@ from deadletter.replay.plan import (
     DISCARD,
     LONGEST_RUN,
     MAIN_QUEUE,
-    KeyPolicy,
     ReplayPlan,
 )
 from deadletter.replay.run import ReplayRun, RunState
-from deadletter.routing.selection import Selection
 
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
@@ -128,34 +126,9 @@ def duration(plan: ReplayPlan, letters: int) -> float:
     return seconds + max(0.0, left) / plan.rate
 
 
-# The steps of a plan that says nothing else.
-_USUAL = ReplayPlan(pipeline="")
-
 RETRIED = tuple(each for each in Reason if each not in (Reason.QUARANTINED, Reason.EXPIRED))
 """Reasons for which automation parks a message, and a person's run sends it all the same: neither
 against a rule that stops it, nor after its expiry."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
-    """How messages are to be sent; None leaves it to the settings.
-
-    `look` receives them even where the records can tell which are meant, and `see` is called with
-    each that is chosen.
-    """
-
-    selection: Selection = field(default_factory=Selection)
-    destination: str = MAIN_QUEUE
-    look: bool = False
-    see: See | None = None
-    rate: float | None = None
-    canary: tuple[int, ...] | None = None
-    ramp: tuple[float, ...] | None = None
-    stop_on_failure: bool = False
-    approve: bool = False
-    hold: bool = False
-    accept_conflict: bool = False
-    keep_copies: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,26 +154,35 @@ class DraftPlan:
 
 
 def draft_of(
-    session: Session, found: Chosen, source: ReplaySource, request: PlanRequest
+    session: Session,
+    found: Chosen,
+    source: ReplaySource,
+    terms: ReplayPlan,
+    rate: float | None,
+    see: See | None = None,
 ) -> DraftPlan:
     """The plan for one of the sources of chosen messages, which are counted. Nothing is moved.
 
-    The messages of a DLQ are received, once, if the records can't tell which are meant.
+    `terms` say where and how they are to be sent; a `rate` of None leaves that to the usual one.
+    The messages of a DLQ are received, once, if the records can't tell which are meant, or if `see`
+    is to be called with each that is chosen.
     """
-    app, pipeline, selection = found.app, found.pipeline, found.selection
-    _check_destination(pipeline, request.destination)
-    settings = pipeline.settings()
+    app, pipeline, settings = found.app, found.pipeline, found.pipeline.settings()
+    _check_destination(pipeline, terms.destination)
     # What is thrown away may look as it will.
-    included = tuple(Reason) if request.destination == DISCARD else RETRIED
-    request = replace(request, selection=replace(selection, include=included))
-    look = request.look or must_look(pipeline, source, selection)
-    counted = census(session, app, pipeline, source, request.selection, look=look, see=request.see)
-    _check_conflicts(request, counted)
-    speed = pace(session, pipeline, request.rate)
-    plan = _plan(session, pipeline, source, settings, request, counted, speed)
+    selection = replace(found.selection, include=tuple(Reason) if terms.discards else RETRIED)
+    look = see is not None or must_look(pipeline, source, found.selection)
+    counted = census(session, app, pipeline, source, selection, look=look, see=see)
+    _check_conflicts(terms, counted)
+    speed = pace(session, pipeline, rate)
     heads_alone = pipeline.fifo and source.url is not None and not counted.saw_each
     origins = None if heads_alone else tuple(sorted({letter.origin for letter in counted.taken}))
-    plan = replace(plan, counted=None if origins is None else len(origins))
+    plan = replace(
+        planned(session, pipeline, terms, speed, len(counted.taken)),
+        source=source.id,
+        selection=replace(selection, groups=counted.groups),
+        counted=None if origins is None else len(origins),
+    )
     seconds = duration(plan, len(counted.taken))
     expiry = _first_expiry(session, app, pipeline, source)
     warnings = [
@@ -213,37 +195,20 @@ def draft_of(
     )
 
 
-def _plan(
-    session: Session,
-    pipeline: DeployedPipeline,
-    source: ReplaySource,
-    settings: Pipeline,
-    request: PlanRequest,
-    counted: Census,
-    speed: Pace,
+def planned(
+    session: Session, pipeline: DeployedPipeline, terms: ReplayPlan, speed: Pace, letters: int
 ) -> ReplayPlan:
-    terms, now = settings.replay, session.now.timestamp()
-    letters = len(counted.taken)
-    above = terms.approve_above is not None and letters > terms.approve_above
-    behind_failure = KeyPolicy.STOP if request.stop_on_failure else KeyPolicy.GO
-    return ReplayPlan(
-        pipeline=pipeline.name,
-        source=source.id,
-        selection=replace(request.selection, groups=counted.groups),
-        destination=request.destination,
+    """A plan on these terms for so many letters: with its pace, and what the settings say of it."""
+    settings, now = pipeline.settings(), session.now.timestamp()
+    most = settings.replay.approve_above
+    return replace(
+        terms,
         rate=speed.rate,
         burst=max(1, min(10, int(speed.rate * 2))),
-        canary=_USUAL.canary if request.canary is None else request.canary,
-        ramp=_USUAL.ramp if request.ramp is None else request.ramp,
-        on_failure=behind_failure,
-        on_unknown=behind_failure,
         ordered=pipeline.fifo or settings.ordering_key is not None,
-        outcome_timeout=float(terms.outcome_timeout),
+        outcome_timeout=float(settings.replay.outcome_timeout),
         workers=speed.workers,
-        approve=request.approve or above,
-        hold=request.hold,
-        keep_export=request.keep_copies,
-        accept="collision" if request.accept_conflict else None,
+        approve=terms.approve or (most is not None and letters > most),
         created=round(now, 3),
         expires=round(now + LONGEST_RUN, 3),
         who=session.aws.caller,
@@ -260,10 +225,10 @@ def _check_destination(pipeline: DeployedPipeline, destination: str) -> None:
         )
 
 
-def _check_conflicts(request: PlanRequest, counted: Census) -> None:
+def _check_conflicts(terms: ReplayPlan, counted: Census) -> None:
     """A message that was parked for a conflict of keys would be parked for it again."""
     conflicts = by(counted.taken, "reason")[Reason.KEY_CONFLICT]
-    if conflicts and request.destination != DISCARD and not request.accept_conflict:
+    if conflicts and not terms.discards and not terms.accept:
         raise Problem(
             f"Parked for KEY_CONFLICT: {count(conflicts, 'message')}. Another message with the "
             "same idempotency key was processed, and differs; what is sent is parked again. If "
@@ -377,7 +342,7 @@ def _warnings(
 ) -> Iterator[str]:
     """What a person should know before the run starts, the most dangerous first."""
     letters, now = counted.taken, session.now
-    if plan.destination == DISCARD:
+    if plan.discards:
         return
     consumer = consumer_now(session, pipeline)
     yield from observing(pipeline, "this run would be aborted before it takes a message")

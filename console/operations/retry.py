@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from deadletter.contract import MAIN_DLQ, Reason
 from deadletter.message.letter import Letter
 from deadletter.replay.edits import EditRefused
-from deadletter.replay.plan import MAIN_QUEUE
+from deadletter.replay.plan import MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.run import RunState
 from deadletter.routing.selection import Selection
 
@@ -25,7 +25,7 @@ from .letter_walk import FoundLetter
 from .places import DEDICATED, DLQ, RUN, Places, place
 from .redrive import RedriveTarget
 from .replay_census import CountedLetter, letters_of, of_outcome, parked_sources
-from .replay_plan import DraftPlan, PlanRequest, draft_of, start
+from .replay_plan import DraftPlan, draft_of, start
 from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch
 from .selection import All, Choice, ChosenPlace, Ids, Pipeline, Terms, choice
 from .session import Answer, Session
@@ -241,18 +241,19 @@ def _planned(session: Session, request: RetryRequest, found: Chosen) -> RetryPla
     by_due = [each for each in found.sources if opens(each) and not request.needs_run]
     by_run = [each for each in found.sources if each not in by_due]
     trial = _Trial(session, found, request)
-    ask = PlanRequest(
+    behind_failure = KeyPolicy.STOP if request.stop_on_failure else KeyPolicy.GO
+    terms = ReplayPlan(
+        pipeline=found.pipeline.name,
         destination=request.to,
-        look=is_edited,
-        see=trial.see if is_edited else None,
-        rate=request.rate,
-        stop_on_failure=request.stop_on_failure,
+        on_failure=behind_failure,
+        on_unknown=behind_failure,
         approve=request.approve,
         # Edited before anything is sent.
         hold=request.hold or is_edited,
-        accept_conflict=request.accept_conflict,
+        accept="collision" if request.accept_conflict else None,
     )
-    drafts = [draft_of(session, found, source, ask) for source in by_run]
+    see = trial.see if is_edited else None
+    drafts = [draft_of(session, found, source, terms, request.rate, see) for source in by_run]
     due = DueNow(session, found, by_due)
     plan = RetryPlan(request, found, [each for each in drafts if each.census.taken], due)
     if not plan.drafts and not due:
