@@ -13,7 +13,7 @@ from deadletter.contract import MAIN, MAIN_DLQ, parking_source
 from deadletter.signals.troubles import TroubleKind
 
 from ..operations.attention import Attention, counter, source_name
-from ..operations.circuits import NOT_ON_RECORD, CircuitStatus, pace_of
+from ..operations.circuits import NOT_ON_RECORD, CircuitRow, pace_of
 from ..operations.errors import Cause, Problem
 from ..operations.pipeline_status import Flow, FlowNode, Outlook, PipelineStatus
 from ..operations.queue import QueueDepth
@@ -216,14 +216,14 @@ def _span(seconds: int | None) -> str:
     return "" if seconds is None else duration(seconds)
 
 
-def _circuit_why(circuit: CircuitStatus | None, now: datetime) -> str:
+def _circuit_why(circuit: CircuitRow | None, now: datetime) -> str:
     """Who holds the circuit, or why it opened, and since when; empty while it is just closed."""
     if circuit is None:
         return ""
     since = "" if circuit.since is None else f" since {clock(circuit.since, now)}"
-    if circuit.by is not None:
-        until = "" if circuit.until is None else f" until {clock(circuit.until, now)}"
-        return f"{since}, held by {circuit.by}{until}: {circuit.because}"
+    if circuit.forced is not None:
+        until = "" if circuit.forced_until is None else f" until {clock(circuit.forced_until, now)}"
+        return f"{since}, held by {circuit.forced_by}{until}: {circuit.forced_reason}"
     is_open = circuit.state in (State.OPEN, State.HALF_OPEN)
     return f"{since}: {circuit.because or NOT_ON_RECORD}" if is_open else ""
 
@@ -270,7 +270,7 @@ def _name_cell(pipeline: PipelineStatus) -> Part:
     return Styled(f"{pipeline.name}{mode}", "strong")
 
 
-def _circuit_cell(circuit: CircuitStatus | None) -> Part:
+def _circuit_cell(circuit: CircuitRow | None) -> Part:
     if circuit is None:
         return "?"
     return Styled(circuit.state, "good" if circuit.state == State.CLOSED else "alarm")

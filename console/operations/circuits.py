@@ -51,28 +51,6 @@ class Paced:
 
 
 @dataclass(frozen=True, slots=True)
-class CircuitStatus:
-    """The pipeline's own circuit."""
-
-    state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (messages are held)"]
-    open_until: Annotated[
-        datetime | None, "when an open circuit is tried again; null if a person says when"
-    ]
-    since: Annotated[datetime | None, "when it opened or closed; null if it never did"] = None
-    by: Annotated[str | None, "who holds it in this state; null if no person does now"] = None
-    because: Annotated[
-        str | None,
-        "the reason of who holds it, or else why it last opened; null if that is not on record",
-    ] = None
-    until: Annotated[datetime | None, "when that person's hold ends; null without an end"] = None
-    paced: Annotated[Paced | None, "how fast calls may go; null if nothing limits them"] = None
-    slowed: Annotated[
-        Mapping[str, int],
-        "how many kinds of messages are slowed, by field: they fail while others succeed",
-    ] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class CircuitTotals:
     """What a circuit has counted since its row began."""
 
@@ -336,12 +314,13 @@ def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
     force = circuit.forced if circuit.is_forced(at) else None
     pace, sick = circuit.paced(at), circuit.sick if circuit.is_closed else None
     since = circuit.closed_at if circuit.is_closed else circuit.opened_at
+    is_dated = circuit.state is State.OPEN and 0 < circuit.open_until < NO_END
     return CircuitRow(
         pipeline,
         circuit.key,
         state_of(circuit),
         moment(since) if since else None,
-        opens_at(circuit) if circuit.state is State.OPEN else None,
+        moment(circuit.open_until) if is_dated else None,
         circuit.cooldown,
         circuit.trips,
         circuit.generation,
@@ -387,11 +366,6 @@ def _end(until: datetime | None) -> str:
     return until.isoformat(timespec="seconds") if until else "no end"
 
 
-def opens_at(circuit: Circuit) -> datetime | None:
-    """When a circuit that is not closed is tried next; None if unknown, or if a person says so."""
-    return moment(circuit.open_until) if 0 < circuit.open_until < NO_END else None
-
-
 def details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     """All that is known of a circuit, in sentences."""
     if circuit.since:
@@ -427,7 +401,7 @@ def until_when(until: datetime | None, now: datetime) -> str:
     return "until a person ends it" if until is None else f"until {clock(until, now)}"
 
 
-def pace_of(circuit: CircuitRow | CircuitStatus, now: datetime) -> Iterator[str]:
+def pace_of(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     """What slows calls while the circuit is closed, in words; nothing if nothing does."""
     if (paced := circuit.paced) is not None:
         since = paced.since and f", since {duration((now - paced.since).total_seconds())}"

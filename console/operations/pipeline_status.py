@@ -11,7 +11,7 @@ from deadletter.contract import MAIN, MAIN_DLQ, parking_source
 from deadletter.signals.pages import Alarm
 
 from .causes import CauseRow
-from .circuits import CircuitRow, CircuitStatus
+from .circuits import CircuitRow
 from .figures import Recent
 from .observed import ObservedCounts
 from .queue import QueueDepth
@@ -111,7 +111,7 @@ class PipelineStatus:
     waiting: Annotated[Sequence[LaneStatus] | None, f"what waits, by what it waits for{_UNREAD}"]
     places_not_counted: Annotated[int | None, f"things waited for beyond {MOST_LANES}{_UNREAD}"]
     circuit: Annotated[
-        CircuitStatus | None, "the pipeline's own circuit; null if it could not be read"
+        CircuitRow | None, "the pipeline's own circuit; null if it could not be read"
     ] = None
     last_run: Annotated[
         Mapping[str, Any] | None,

@@ -32,7 +32,7 @@ from . import observed
 from .app import App, DeployedPipeline
 from .attention import Attention, attention, cards, outlook, seen, source_name
 from .causes import HELD, read_causes
-from .circuits import UNREADABLE, CircuitRow, CircuitStatus, circuit_row, opens_at
+from .circuits import circuit_row
 from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, Read, Start, reads_until
 from .errors import Cause, Problem
 from .figures import Metric, QueueFigures, alarms, points, queue_figures
@@ -364,21 +364,12 @@ def _circuits(
     free = [row for row in rows if row.forced is None and row.state != State.CLOSED]
     causes = read_causes(session, app, pipeline)
     return {
-        "circuit": _own_circuit(rows[0], opens_at(own[name])),
+        "circuit": rows[0],
         "held": [row for row in rows if row.forced is not None],
         "misconfigured": [row for row in free if is_config_key(row.key)],
         "causes": [row for row in causes if row.state == HELD],
         "collisions": many_collisions(session, app, pipeline, note_bad_row),
     }
-
-
-def _own_circuit(row: CircuitRow, tried_at: datetime | None) -> CircuitStatus:
-    """The pipeline's circuit, with who holds it and why, or what opened it."""
-    because = row.forced_reason
-    if row.forced is None and row.state not in (State.CLOSED, UNREADABLE):
-        because = row.because or None
-    by, until = row.forced_by, row.forced_until
-    return CircuitStatus(row.state, tried_at, row.since, by, because, until, row.paced, row.slowed)
 
 
 def _settings(pipeline: DeployedPipeline) -> Pipeline | None:

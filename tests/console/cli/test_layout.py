@@ -69,7 +69,6 @@ KNOWN: Mapping[str, Sequence[Any]] = {
     "mode": [*Mode],
     "state": [*RunState],
     "CircuitRow.state": [*State, "UNREADABLE"],
-    "CircuitStatus.state": [*State],
     "topic": [*TOPICS, ""],
     # A group by attempts has a number for a name.
     "by": [by for by in By if by is not By.ATTEMPTS],

@@ -21,6 +21,7 @@ from console.cli import status as cli
 from console.cli.exit import Exit
 from console.cli.output import TextTable
 from console.operations import aws, status
+from console.operations.circuits import circuit_row
 from console.operations.deadline import Deadline
 from console.operations.errors import Cause, Problem
 from console.operations.queue import QueueDepth
@@ -29,7 +30,7 @@ from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.circuits import fields_of
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.waiting_room import DynamoDBLanes
-from deadletter.circuit.state import CircuitPolicy
+from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.circuit.transitions import Reported
 from deadletter.contract import DAY, HOUR, NAMESPACE
 from deadletter.pace.auto_rate import AutoRate, Direction
@@ -417,10 +418,11 @@ def test_a_queue_that_does_not_answer_is_named_and_a_bug_in_a_thread_is_a_bug(
 
 def test_each_of_thirty_pipelines_is_a_line_of_a_screen() -> None:
     depth = QueueDepth(128_400, 1_000, 12)
+    tried = circuit_row("", Circuit("", State.HALF_OPEN), datetime.now(UTC))
     one = status.PipelineStatus(
         name="", mode="enforce", fifo=False, main=depth, dlq=depth, dedicated={}, waiting=(),
         parking={"default": QueueDepth(12, 0, 0)}, oldest_message_seconds=7_500, alarms=(),
-        places_not_counted=0, circuit=status.CircuitStatus("HALF_OPEN", None),
+        places_not_counted=0, circuit=tried,
         last_run={"at": time.time() - 40, "moved": 3},
     )  # fmt: skip
     every = [replace(one, name=f"pipeline-{number:02}") for number in range(30)]
@@ -655,7 +657,7 @@ def test_a_circuit_that_a_person_opened_and_left_says_so(orders: Any, dlq: Any) 
     dlq("circuit open --reason deploy --expires 1h -y", ends=0)
     dlq("circuit release --reason x -y", ends=0)
     circuit = only_pipeline(dlq)["circuit"]
-    assert (circuit["state"], circuit["by"]) == ("OPEN", None)
+    assert (circuit["state"], circuit["forced_by"]) == ("OPEN", None)
     assert re.fullmatch(r"arn:aws:.* opened it: deploy", circuit["because"])
     for shown in (dlq("status orders").stdout, dlq("show circuit:orders").stdout):
         assert "opened it: deploy" in shown

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from console.operations.attention import attention, cards
 from console.operations.causes import CauseRow
-from console.operations.circuits import CircuitRow, CircuitStatus
+from console.operations.circuits import CircuitRow
 from console.operations.pipeline_status import AlarmState, PipelineStatus
 from console.operations.queue import QueueDepth
 from console.operations.replay_runs import ReplayRow
@@ -71,7 +71,7 @@ def troubled() -> PipelineStatus:
     return PipelineStatus(
         name="orders", mode="enforce", fifo=False, main=empty, dlq=one, parking={"default": one},
         dedicated={}, oldest_message_seconds=None, waiting=(), places_not_counted=0,
-        circuit=CircuitStatus("OPEN", None), alarms=alarms, held=[held],
+        circuit=replace(held, key="orders", forced=None), alarms=alarms, held=[held],
         last_run={"failed": 1, "counts": {str(Count.ATTRIBUTE_RENAMED): 1}},
         misconfigured=[replace(held, key="orders#config", forced=None)],
         causes=[CauseRow("orders", "f1", "HELD", "E", AN_HOUR_AGO, None, None, None)],
@@ -139,9 +139,9 @@ def test_a_part_of_which_a_fact_is_unknown_is_left_out() -> None:
 def ringing(*rings: Alarm, **more: object) -> PipelineStatus:
     """A pipeline in which these alarms ring and nothing else is wrong."""
     well = replace(
-        troubled(), circuit=CircuitStatus("CLOSED", None), held=(), last_run=None, misconfigured=(),
-        causes=(), collisions=None, monitor_ran_at=NOW, seen=(), sources=(), runs=(),
-        foreign_rows=(), parking={}, dlq=QueueDepth(0, 0, 0),
+        troubled(), circuit=None, held=(), last_run=None, misconfigured=(), causes=(), parking={},
+        collisions=None, monitor_ran_at=NOW, seen=(), sources=(), runs=(), foreign_rows=(),
+        dlq=QueueDepth(0, 0, 0),
         alarms=[AlarmState(f"deadletter-orders-{name}", AN_HOUR_AGO) for name in rings],
     )  # fmt: skip
     return replace(well, **more)  # type: ignore[arg-type]  # fields of any type
