@@ -156,11 +156,7 @@ def answers() -> dict[str, Any]:
 
 def answer_of(command: Any) -> type:
     """The dataclass whose fields are the JSON keys of a command."""
-    run = command.callback.__wrapped__.__wrapped__
-    if (verb := getattr(run, "verb", None)) is not None:
-        return get_type_hints(verb.read or verb.commit)["return"]  # type: ignore[no-any-return]
-    (answer,) = get_args(get_type_hints(run)["return"])
-    return answer  # type: ignore[no-any-return]
+    return command.callback.__wrapped__.__wrapped__.verb.answer  # type: ignore[no-any-return]
 
 
 _TYPES: Mapping[Any, Mapping[str, str]] = {

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ..operations.audit import checked_reason, optional_reason
+from ..operations.audit import checked_reason
 from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import NEVER, ending, printable
@@ -72,16 +72,15 @@ def _show(session: Session, question: Sequence[str]) -> None:
     output.show(chain(*map(said, (where, *question))), sys.stderr)
 
 
-def confirm_by_name(
-    session: Session, given: str | None, name: str, *question: str, option: str = "--confirm"
-) -> None:
-    """Asks before a severe change: the person has to type `name`, or to give it with the option.
+def confirm_by_name(session: Session, given: str | None, *question: str) -> None:
+    """Asks before a severe change: the person has to type the app's name, or to give it.
 
     Raises Problem if the name is another, or if there is neither the option nor a terminal.
     """
+    name = session.app_name
     if given is None and not interactive():
         raise Problem(
-            f"This can't be undone, so --yes does not do: add {option} {name}.", Cause.INPUT
+            f"This can't be undone, so --yes does not do: add --confirm {name}.", Cause.INPUT
         )
     if given is None:
         _show(session, question)
@@ -89,39 +88,25 @@ def confirm_by_name(
         if given != name:
             raise Problem("Nothing was done.", Cause.FAILED)
     if given != name:
-        raise Problem(f"{option} is {given!r}, and not {name}: nothing was done.", Cause.INPUT)
+        raise Problem(f"--confirm is {given!r}, and not {name}: nothing was done.", Cause.INPUT)
 
 
-def reason(given: str | None, change: str, *, option: str = "--reason") -> str:
-    """The reason for a change, asked for if not given; `change` needs it ("A rule").
-
-    `option` is the command's option for it.
-    """
-    text = ask("Why? (for later readers)") if given is None else given
-    return checked_reason(text, change, option=option)
-
-
-def why(given: str | None) -> str:
-    """The reason that was given with an option that need not be there; Problem if too long."""
-    return optional_reason(given)
+def reason(given: str | None, change: str) -> str:
+    """The reason for a change, asked for if `change` needs one ("A rule") and none was given."""
+    text = ask("Why? (for later readers)") if change and given is None else given
+    return checked_reason(text, change)
 
 
 def end_or_never(
-    given: str | None,
-    now: datetime,
-    subject: str,
-    *,
-    suggested: str = SUGGESTED,
-    never: bool = True,
+    now: datetime, subject: str, *, suggested: str = SUGGESTED, never: bool = True
 ) -> datetime | None:
-    """The end of `subject` ("the rule"), asked for if not given; None for "never", if allowed.
+    """The end of `subject` ("the rule"), as a person types it; None for "never", if allowed.
 
-    Raises Problem for a text that is not a time, and for a time in the past.
+    Raises Problem for a text that is not a time, for a time in the past, and without a terminal.
     """
     allowed = f"7d, an ISO 8601 time, {NEVER}" if never else "2h, an ISO 8601 time"
-    if given is None:
-        given = ask(f"When does it end? {allowed} [{suggested}]")
+    given = ask(f"When does it end? {allowed} [{suggested}]")
     if given is None:
         also = f", or --expires {NEVER}" if never else ""
         raise Problem(f"Say when {subject} ends: --expires {suggested}{also}.", Cause.INPUT)
-    return ending(given.strip() or suggested, now, subject, never=never)
+    return ending(given or suggested, now, subject, never=never)

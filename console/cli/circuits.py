@@ -36,14 +36,9 @@ def _ask(_: Session, plan: CircuitHold) -> CircuitHold:
     """Asks until when, if that was not said."""
     if plan.is_dated:
         return plan
-    until = asking.end_or_never(
-        None,
-        plan.switch.now,
-        "the override",
-        suggested=SUGGESTED,
-        never=plan.state is State.OPEN,
-    )
-    return plan.ending(until)
+    never = plan.state is State.OPEN
+    now, subject = plan.switch.now, "the override"
+    return plan.ending(asking.end_or_never(now, subject, suggested=SUGGESTED, never=never))
 
 
 def _is_troubled(answer: CircuitList) -> bool:

@@ -11,11 +11,11 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from types import SimpleNamespace
-from typing import Annotated, Any, Concatenate, ParamSpec
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -95,11 +95,18 @@ class Shared:
 OF_PIPELINES = "of_pipelines"
 """The parameter of -p, which a command about pipelines has."""
 
-SHARED = tuple(
-    option.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-    for option in inspect.signature(Shared, eval_str=True).parameters.values()
-    if option.name != "pipeline"
+
+def option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    """A parameter from which Typer makes an option or an argument of a command."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+ALL_SHARED = tuple(
+    option(each.name, each.annotation, each.default)
+    for each in inspect.signature(Shared, eval_str=True).parameters.values()
 )
+SHARED = tuple(each for each in ALL_SHARED if each.name != "pipeline")
 
 
 SHARED_TITLE = "Options of every command"
@@ -200,45 +207,40 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {text}" for text in lines)])
 
 
-P = ParamSpec("P")
-Run = Callable[Concatenate[Session, P], Reply[Any]]
+def with_options(run: Callable[..., None], options: Iterable[inspect.Parameter]) -> Any:
+    """The function with these options: Typer learns them from its signature."""
+    parameters = [option("context", typer.Context, inspect.Parameter.empty), *options]
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
 
 
 def command(
-    parent: typer.Typer, name: str, *, example: Sequence[str]
-) -> Callable[[Run[P]], Run[P]]:
-    """Makes a function the command `name` of `parent`, with the shared options."""
+    parent: typer.Typer,
+    name: str,
+    run: Callable[..., Reply[Any]],
+    options: Iterable[inspect.Parameter],
+    *,
+    says: str,
+    example: Sequence[str],
+) -> None:
+    """Makes a function the command `name` of `parent`, with its own options and the shared ones."""
 
-    def register(run: Run[P]) -> Run[P]:
-        _, *own = inspect.signature(run, eval_str=True).parameters.values()
+    def called(context: typer.Context, **given: Any) -> None:
+        here = Shared(**{each.name: given.pop(each.name) for each in SHARED})
+        shared = here.over(context.find_object(Shared) or Shared())
+        words = context.command_path.partition(" ")[2]
+        if OF_PIPELINES in given:
+            given[OF_PIPELINES] = given[OF_PIPELINES] or shared.pipeline
+        elif shared.pipeline:
+            context.fail(f"dlq {words} is about no pipeline: leave {PIPELINE.names[0]} out.")
+        places = (*(given.get("places") or ()), given.get("name") or "")
+        any_queue = any(each.startswith("queue:") for each in places)
+        perform(shared, partial(run, **given), _typed(words, given), any_queue=any_queue)
 
-        def called(context: typer.Context, **given: Any) -> None:
-            here = Shared(**{option.name: given.pop(option.name) for option in SHARED})
-            shared = here.over(context.find_object(Shared) or Shared())
-            words = context.command_path.partition(" ")[2]
-            if OF_PIPELINES in given:
-                given[OF_PIPELINES] = given[OF_PIPELINES] or shared.pipeline
-            elif shared.pipeline:
-                context.fail(f"dlq {words} is about no pipeline: leave {PIPELINE.names[0]} out.")
-            places = (*(given.get("places") or ()), given.get("name") or "")
-            any_queue = any(each.startswith("queue:") for each in places)
-            perform(shared, partial(run, **given), _typed(words, given), any_queue=any_queue)
-
-        context = inspect.Parameter(
-            "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
-        )
-        own = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in own]
-        parameters = [context, *own, *SHARED]
-        # Typer learns a command's options from its signature.
-        called.__dict__["__signature__"] = inspect.Signature(parameters)
-        called.__annotations__ = {option.name: option.annotation for option in parameters}
-        called.__dict__["__wrapped__"] = run
-        parent.command(name, cls=_Command, help=inspect.getdoc(run), epilog=examples(*example))(
-            called
-        )
-        return run
-
-    return register
+    called.__dict__["__wrapped__"] = run
+    made = parent.command(name, cls=_Command, help=says, epilog=examples(*example))
+    made(with_options(called, [*options, *SHARED]))
 
 
 def _typed(words: str, given: Mapping[str, Any]) -> str:

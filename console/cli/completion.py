@@ -58,20 +58,15 @@ def _completed(
 
 def _session(context: typer.Context) -> Session:
     """Where the options that were typed so far look."""
-    profile, region, app = (_typed(context, *names) for names in _OPTIONS)
+    profile, region, app = (_typed(context, name) for name in ("profile", "region", "app"))
     connect = partial(clients.connect, profile, region)
     return Session(connect, app or os.environ.get("DLQ_APP") or DEFAULT_APP)
 
 
-# Before a command, the option --app is a parameter of another name.
-_OPTIONS = (("profile",), ("region",), ("app", "app_name"))
-
-
-def _typed(context: Any, *names: str) -> str | None:
+def _typed(context: Any, name: str) -> str | None:
     while context is not None:
-        for name in names:
-            if context.params.get(name):
-                return str(context.params[name])
+        if context.params.get(name):
+            return str(context.params[name])
         context = context.parent
     return None
 

@@ -9,20 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .command import (
-    AppName,
-    AsJson,
-    AsLines,
-    Debug,
-    Group,
-    Profile,
-    Query,
-    Region,
-    Shared,
-    SomePipelines,
-    examples,
-    plain_typer,
-)
+from .command import ALL_SHARED, Group, Shared, examples, option, plain_typer, with_options
 from .commands import COMMANDS, GROUPS
 from .exit import DISTRIBUTION, MEANING
 
@@ -121,25 +108,17 @@ Version = Annotated[
 ]
 
 
-@app.callback()
-def root(
-    context: typer.Context,
-    profile: Profile = None,
-    region: Region = None,
-    app_name: AppName = None,
-    as_json: AsJson = False,
-    as_lines: AsLines = False,
-    query: Query = None,
-    debug: Debug = False,
-    pipelines: SomePipelines = None,
-    version: Version = False,
-) -> None:
+def _root(context: typer.Context, **given: Any) -> None:
     """Read and steer the dead-letter queues of a deadletter app.
 
     The options below may stand before or after a command. Colour is left out when
     NO_COLOR is set, and all styling when the output is not a terminal.
     """
-    context.obj = Shared(profile, region, app_name, as_json, as_lines, query, debug, pipelines)
+    del given["version"]
+    context.obj = Shared(**given)
+
+
+app.callback()(with_options(_root, [*ALL_SHARED, option("version", Version, default=False)]))
 
 
 def main() -> None:

@@ -108,7 +108,7 @@ def _ending(session: Session, plan: AddPlan) -> AddPlan:
     """The rule with the end that a person gives it, if none was typed."""
     if plan.has_end:
         return plan
-    return plan.ending(asking.end_or_never(None, session.now, "the rule"))
+    return plan.ending(asking.end_or_never(session.now, "the rule"))
 
 
 def _changed(change: ChangedRule) -> Iterator[Block]:

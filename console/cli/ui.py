@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ..operations.audit_lines import BY_PAGE
 from ..operations.errors import Cause, Problem
 from ..operations.session import Answer, Session
-from .command import command, plain_typer
+from ..operations.verbs import Asked, Verb
+from .command import plain_typer
 from .exit import PAGE_NEEDS
-from .output import Block, Line, Reply, line, show
+from .output import Block, Line, line, show
+from .verb import add
 
 typer_app = plain_typer()
 
@@ -30,27 +30,25 @@ class PageOver(Answer):
     says: Annotated[str, "that it has ended"]
 
 
-@command(
-    typer_app,
-    "ui",
-    example=("dlq ui", "dlq ui --act", "BROWSER=true dlq --profile prod ui --port 8080"),
-)
-def ui(
-    session: Session,
-    *,
-    act: Annotated[
-        bool, typer.Option("--act", help="Let the page change something; else it only reads.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65_535, help="Else any that is free.")
-    ] = 0,
-) -> Reply[PageOver]:
+@dataclass(frozen=True, kw_only=True)
+class PageRequest:
     """A page of this app in your browser, with your own rights.
 
     It listens on this machine alone, and only reads without --act. Its address is good for one
     browser, once, within a minute; with BROWSER=true it opens none. It ends by Ctrl-C, after half
     an hour without a tab, and after eight hours.
     """
+
+    act: Annotated[
+        bool, Asked("Let the page change something; else it only reads.", ("--act",))
+    ] = False
+    port: Annotated[
+        int, Asked("Else any that is free.", ("--port",), "N", least=0, most=65_535)
+    ] = 0
+
+
+def _served(session: Session, request: PageRequest) -> PageOver:
+    """That the page has ended."""
     try:
         from ..web.server import serve
     except ImportError as error:
@@ -59,12 +57,11 @@ def ui(
     with tempfile.TemporaryDirectory() as folder:
 
         def opened(address: str) -> None:
-            show(list(_says(address, act=act)), sys.stderr)
+            show(list(_says(address, act=request.act)), sys.stderr)
             webbrowser.open(_door(Path(folder), address).as_uri())
 
-        serve(replace(session, via=BY_PAGE), acts=act, port=port, opened=opened)
-    over = PageOver(**session.place, says="The page has ended.")
-    return Reply(over, lambda answer: [line(answer.says)])
+        serve(replace(session, via=BY_PAGE), acts=request.act, port=request.port, opened=opened)
+    return PageOver(**session.place, says="The page has ended.")
 
 
 def _says(address: str, *, act: bool) -> Iterator[Block]:
@@ -82,3 +79,13 @@ def _door(folder: Path, address: str) -> Path:
         encoding="utf-8",
     )
     return path
+
+
+VERB = Verb(
+    name="ui",
+    request=PageRequest,
+    examples=("dlq ui", "dlq ui --act", "BROWSER=true dlq --profile prod ui --port 8080"),
+    read=_served,
+)
+
+add(typer_app, VERB, lambda answer: [line(answer.says)])

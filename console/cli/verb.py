@@ -16,29 +16,16 @@ from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE, AskedField, Planned, TextFile, Verb, always
 from . import asking, completion, progress
-from .command import OF_PIPELINES, SomePipelines, command
+from .command import OF_PIPELINES, SomePipelines, command, option
 from .exit import Exit
 from .output import Block, Reply, said
 
 Show = Callable[[Any], Iterable[Block]]
 
-REASON = inspect.Parameter(
-    "reason", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=asking.Reason
-)
-YES = inspect.Parameter("yes", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=asking.Yes)
-DRY_RUN = inspect.Parameter(
+DRY_RUN = option(
     "dry_run",
-    inspect.Parameter.KEYWORD_ONLY,
+    Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")],
     default=False,
-    annotation=Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")
-    ],
-)
-PIPELINES = inspect.Parameter(
-    OF_PIPELINES, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=SomePipelines
-)
-CONFIRM = inspect.Parameter(
-    "confirm", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=asking.Confirm
 )
 
 
@@ -62,7 +49,6 @@ def add(
     asked reads the plan above the answer.
     """
     asked = list(verb.asked())
-    own = [field for field in asked if field.asked is not PIPELINE]
 
     def run(session: Session, /, **given: Any) -> Reply[Any]:
         request = verb.request(**_values(asked, given))
@@ -81,31 +67,22 @@ def add(
         plan = chain(*map(said, unasked)) if says_plan else ()
         return Reply(done, lambda done: chain(plan, show(done)), status(done))
 
-    reason = REASON if verb.change else REASON.replace(annotation=asking.Why)
-    changes = [reason] if verb.prepare and verb.reasoned else []
-    if verb.question is not None:
-        changes += [DRY_RUN] if verb.plans else []
-        changes += [YES] if verb.severe is not always else []
-    if verb.severe is not None:
-        changes.append(CONFIRM)
-    parameters = [
-        inspect.Parameter("session", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Session),
-        *(
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=_default(field),
-                annotation=_annotation(field),
-            )
-            for field in own
-        ),
-        *changes,
-        *([PIPELINES] if any(field.names_pipelines for field in asked) else ()),
+    options = [
+        option(field.name, _annotation(field), _default(field))
+        for field in asked
+        if field.asked is not PIPELINE
     ]
-    run.__dict__["__signature__"] = inspect.Signature(parameters)
-    run.__doc__ = verb.help
+    if verb.prepare and verb.reasoned:
+        options.append(option("reason", asking.Reason if verb.change else asking.Why))
+    if verb.question is not None:
+        options += [DRY_RUN] if verb.plans else []
+        options += [option("yes", asking.Yes, default=False)] if verb.severe is not always else []
+    if verb.severe is not None:
+        options.append(option("confirm", asking.Confirm))
+    if any(field.names_pipelines for field in asked):
+        options.append(option(OF_PIPELINES, SomePipelines))
     run.__dict__.update(verb=verb, show=show)
-    command(parent, verb.name, example=verb.examples)(run)
+    command(parent, verb.name, run, options, says=verb.help, example=verb.examples)
 
 
 def _change(
@@ -124,7 +101,7 @@ def _change(
     assert verb.commit is not None
     only_planned, reason = given.get("dry_run"), given.get("reason")
     change = verb.change(request) if callable(verb.change) else verb.change
-    why = asking.reason(reason, change) if change and not only_planned else asking.why(reason)
+    why = asking.reason(reason, "" if only_planned else change)
     plan = verb.prepare(session, request)
     progress.end()
     if verb.question is None:
@@ -136,7 +113,7 @@ def _change(
         progress.end()
         return Planned(**session.place, would=would)
     if verb.severe is not None and verb.severe(plan):
-        asking.confirm_by_name(session, given["confirm"], session.app_name, *would)
+        asking.confirm_by_name(session, given["confirm"], *would)
     elif given["yes"]:
         unasked += would
     elif would:

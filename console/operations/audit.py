@@ -161,25 +161,14 @@ def error_name(error: BaseException) -> str:
     return type(error).__name__
 
 
-def checked_reason(text: str | None, change: str, *, option: str = "--reason") -> str:
-    """The reason without spaces around it; `change` needs it ("A rule").
+def checked_reason(text: str | None, change: str) -> str:
+    """The reason without spaces around it; `change` needs one ("A rule"), unless it is empty.
 
-    `option` is the command's option for it.
-
-    Raises Problem if it is empty or too long.
+    Raises Problem if it is missing or too long.
     """
     reason = (text or "").strip()
-    if not reason:
-        raise Problem(f"{change} needs a reason: add {option}.", Cause.INPUT)
-    return _not_too_long(reason)
-
-
-def optional_reason(text: str | None) -> str:
-    """As `checked_reason`, where a change needs none; it is empty then."""
-    return _not_too_long((text or "").strip())
-
-
-def _not_too_long(reason: str) -> str:
+    if change and not reason:
+        raise Problem(f"{change} needs a reason: add --reason.", Cause.INPUT)
     if len(reason) > MAX_REASON:
         raise Problem(f"A reason has at most {MAX_REASON:,} characters.", Cause.INPUT)
     return reason

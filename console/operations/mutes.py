@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.contract import pipeline_prefix
 
 from .app import App, DeployedPipeline
-from .audit import IntendedChange, checked_reason, recorded
+from .audit import IntendedChange, recorded
 from .errors import Cause, Problem, error_code
 from .figures import alarms
 from .selection import NamedPipeline
@@ -94,11 +94,10 @@ class Mutes:
     def begin(self, length: timedelta, reason: str) -> PipelineMute:
         """Mute the alarms that exist, from the next full minute on, in place of an earlier mute.
 
-        Raises Problem if the reason is not allowed, if there is no alarm, or if CloudWatch does not
-        know the call.
+        Raises Problem if the reason is too long for CloudWatch, if there is no alarm, or if
+        CloudWatch does not know the call.
         """
-        why = checked_reason(reason, "A mute")
-        description = f"{why} (dlq mute, by {self._session.aws.caller})"
+        description = f"{reason} (dlq mute, by {self._session.aws.caller})"
         if len(description) > _MOST_TEXT:
             over = len(description) - _MOST_TEXT
             raise Problem(
@@ -111,7 +110,7 @@ class Mutes:
         # A schedule knows minutes. One that has begun in the past may never become active.
         begins = self._session.now.replace(second=0, microsecond=0) + _MINUTE
         mute = AlarmMute(self.rule, "SCHEDULED", begins, begins + length, tuple(names), description)
-        with self._recorded(why, before, mute), _known_calls():
+        with self._recorded(reason, before, mute), _known_calls():
             self._cloudwatch.put_alarm_mute_rule(
                 Name=mute.rule,
                 Description=description,

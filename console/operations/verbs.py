@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from inspect import getdoc
+from inspect import cleandoc, getdoc
 from shlex import quote
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -106,7 +106,7 @@ class Verb:
     @property
     def help(self) -> str:
         """What it does: a line, and paragraphs below."""
-        return self.says or getdoc(self.request) or ""
+        return cleandoc(self.says) or getdoc(self.request) or ""
 
     @property
     def answer(self) -> type[Any]:

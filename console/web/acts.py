@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from deadletter.replay.edits import EditRefused
 
 from ..operations import circuits, discard, edits, mutes, restore, retry, rules, run_verbs
+from ..operations.audit import checked_reason
 from ..operations.errors import Cause, Problem, explain
 from ..operations.session import Session
 from ..operations.verbs import AskedField, Verb
@@ -133,7 +134,7 @@ class Plans:
             kept = self._kept.get(name)
             if kept is None:
                 raise Problem("This plan was carried out, or is too old: plan anew.", Cause.ABSENT)
-            reason = str(form.get("reason") or "").strip()
+            reason = checked_reason(str(form.get("reason") or ""), "")
             if kept.change and not reason:
                 raise Problem(f"{kept.change} needs a reason: nothing was done.", Cause.INPUT)
             if kept.is_severe and form.get("confirm") != self._session.app_name:

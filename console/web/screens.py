@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
@@ -40,6 +40,9 @@ SHARED_SECONDS = 5.0
 
 ROWS = 100
 """Messages on one page of Find."""
+
+# What the box of Find offers.
+_PLACES = ("dlq", "waiting", "parked", "discarded", "main", "time")
 
 _STATUS = {Cause.ABSENT: 404, Cause.INPUT: 400, Cause.BUG: 500}
 
@@ -133,7 +136,7 @@ class Screens:
         rows = answer.messages[ROWS * (number - 1) :] if answer else ()
         return self._page(
             request, "find.html", command, answer, asked=asked, rows=rows, number=number,
-            places=listing_places(),
+            places=_PLACES,
         )  # fmt: skip
 
     def _choice(self, request: Request) -> listing.ListRequest:
@@ -281,8 +284,3 @@ def _by(text: str) -> By:
     if text not in list(By):
         raise Problem(f"{text!r} is nothing to group by: {', '.join(By)}.", Cause.INPUT)
     return By(text)
-
-
-def listing_places() -> Sequence[str]:
-    """The places that the box of Find offers."""
-    return ("dlq", "waiting", "parked", "discarded", "main", "time")

@@ -105,15 +105,11 @@ def test_each_command_that_changes_something_is_typed_here() -> None:
         )
     }
     assert sorted(may_record) == CHANGING
-    verbs = {path: run_of(entry) for path, entry in commands_page.commands().items()}
+    entries = commands_page.commands().items()
+    verbs = {path: entry.callback.__wrapped__.__wrapped__.verb for path, entry in entries}
     # What has no reason has no row: init writes a file of yours.
-    changing = {path for path, verb in verbs.items() if verb and verb.commit and verb.reasoned}
+    changing = {path for path, verb in verbs.items() if verb.commit and verb.reasoned}
     assert changing <= set(TYPED)
-
-
-def run_of(entry: Any) -> Any:
-    """The verb of a command; None if it has none."""
-    return getattr(entry.callback.__wrapped__.__wrapped__, "verb", None)
 
 
 class Mutable:

@@ -120,8 +120,7 @@ class Longest(Random):
         return self.sample(LONGEST, 2)
 
 
-CALLED = {path: entry.callback.__wrapped__.__wrapped__ for path, entry in commands().items()}
-VIEWS = {path: view for path, view in CALLED.items() if hasattr(view, "verb")}
+VIEWS = {path: entry.callback.__wrapped__.__wrapped__ for path, entry in commands().items()}
 
 SUGGESTED = re.compile(rf"\b(dlq ({'|'.join(COMMANDS)})\b|(aws|npx|cdk) [a-z0-9-]+ [a-z-])")
 
