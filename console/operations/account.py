@@ -13,7 +13,7 @@ from typing import Any
 from deadletter.contract import DEFAULT_APP
 from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES
 
-from .aws import Aws
+from .aws import Aws, rows
 from .deadline import Asking
 from .doctor_checks import ERROR, WARNING, DoctorFault, Examined, QueueFault, findings, worst_first
 from .errors import Cause, Problem
@@ -135,7 +135,7 @@ def quotas(counts: Mapping[str, Any], account: str, pipelines: int) -> Iterator[
 
 
 def _count(client: Any, operation: str, key: str) -> int:
-    return sum(len(page[key]) for page in client.get_paginator(operation).paginate())
+    return sum(1 for _ in rows(client, operation, key))
 
 
 def _bootstrap(aws: Aws, name: str) -> int:
@@ -145,30 +145,26 @@ def _bootstrap(aws: Aws, name: str) -> int:
 
 
 def _decisions(aws: Aws, role: str) -> Mapping[str, str]:
-    pages = aws.iam.get_paginator("simulate_principal_policy").paginate(
-        PolicySourceArn=role, ActionNames=list(ACTIONS)
-    )
-    answers = [answer for page in pages for answer in page["EvaluationResults"]]
+    asked = {"PolicySourceArn": role, "ActionNames": list(ACTIONS)}
+    answers = rows(aws.iam, "simulate_principal_policy", "EvaluationResults", **asked)
     return {answer["EvalActionName"]: answer["EvalDecision"] for answer in answers}
 
 
 def _lacking(aws: Aws, subnets: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """The services that functions in these subnets do not reach: no way out, and no endpoint."""
 
-    def rows(operation: str, key: str, name: str, *values: str) -> Sequence[Any]:
-        given = [{"Name": name, "Values": list(values)}]
-        pages = aws.ec2.get_paginator(operation).paginate(Filters=given)
-        return [row for page in pages for row in page[key]]
+    def found_by(operation: str, key: str, name: str, *values: str) -> Sequence[Any]:
+        return [*rows(aws.ec2, operation, key, Filters=[{"Name": name, "Values": list(values)}])]
 
-    known = rows("describe_subnets", "Subnets", "subnet-id", *subnets)
+    known = found_by("describe_subnets", "Subnets", "subnet-id", *subnets)
     vpcs = {row["SubnetId"]: row["VpcId"] for row in known}
     found = {}
     for subnet in subnets:
         vpc = vpcs.get(subnet, "")
-        endpoints = rows("describe_vpc_endpoints", "VpcEndpoints", "vpc-id", vpc)
+        endpoints = found_by("describe_vpc_endpoints", "VpcEndpoints", "vpc-id", vpc)
         there = {endpoint["ServiceName"].rpartition(".")[2] for endpoint in endpoints}
         lacks = [service for service in ENDPOINTS if service not in there]
-        tables = rows("describe_route_tables", "RouteTables", "vpc-id", vpc)
+        tables = found_by("describe_route_tables", "RouteTables", "vpc-id", vpc)
         if lacks and not leads_out(tables, subnet):
             found[subnet] = lacks
     return found

@@ -24,7 +24,7 @@ from deadletter.contract import (
     pipelines_folder,
 )
 
-from .aws import Aws
+from .aws import Aws, rows
 from .errors import Cause, Problem, read_json
 
 if TYPE_CHECKING:
@@ -158,9 +158,8 @@ def find(aws: Aws, name: str) -> App:
         raise Problem(
             f"{name!r} can't be the name of an app: letters, digits and . _ - only.", Cause.INPUT
         )
-    root = f"/{name}"
-    pages = aws.ssm.get_paginator("get_parameters_by_path").paginate(Path=root, Recursive=True)
-    values = {row["Name"]: row["Value"] for page in pages for row in page["Parameters"]}
+    found = rows(aws.ssm, "get_parameters_by_path", "Parameters", Path=f"/{name}", Recursive=True)
+    values = {row["Name"]: row["Value"] for row in found}
     shared = values.get(app_parameter(name))
     if shared is None:
         raise Problem(

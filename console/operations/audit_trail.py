@@ -14,7 +14,7 @@ from deadletter.contract import AUDIT, CHANGES, EVERY_PIPELINE
 from . import item
 from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
 from .deadline import side_by_side
-from .errors import Cause, Problem, aws_errors
+from .errors import Cause, Problem
 from .selection import NamedPipelines, Operator, Term, choice, past
 from .session import Answer, Session
 from .verbs import Asked, Verb
@@ -202,10 +202,7 @@ def _rows(client: DynamoDBClient, table: str, pipeline: str, question: AuditQues
     happening = between(str(CHANGES.sort), since, until)
     of_audit, last = DynamoDBTable(client, table, AUDIT), None
     while True:
-        with aws_errors():
-            page, last = of_audit.page(
-                pipeline, happening, index=CHANGES, backwards=True, after=last
-            )
+        page, last = of_audit.page(pipeline, happening, index=CHANGES, backwards=True, after=last)
         rows += map(item.jsonable, page)
         if last is None:
             return _Rows(rows)

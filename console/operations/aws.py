@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,12 @@ class Aws:
         )
         client: LambdaClient = self._client("lambda", once)
         return client
+
+
+def rows(client: Any, operation: str, key: str, **asked: Any) -> Iterator[Any]:
+    """The rows that all pages of an answer have below a key."""
+    for page in client.get_paginator(operation).paginate(**asked):
+        yield from page.get(key, ())
 
 
 def _patient() -> Config:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -12,7 +12,6 @@ from .errors import Cause, Problem, aws_errors, explain
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from queue import SimpleQueue
 
 # Seconds that a person waits for all answers together. Start and end of the program, and the
 # display, take the rest of ten seconds.
@@ -79,12 +78,11 @@ class Read(Generic[V]):
 
     @aws_errors()
     def _wait(self) -> V:
-        if self._deadline is None:
-            return self._future.result()
+        left = None if self._deadline is None else self._deadline.left()
         try:
-            return self._future.result(self._deadline.left())
+            return self._future.result(left)
         except TimeoutError:
-            if self._future.done():
+            if self._deadline is None or self._future.done():
                 # The read's own error.
                 raise
             raise self._deadline.missed() from None
@@ -95,48 +93,44 @@ class Start(Protocol):
 
 
 @contextmanager
-def side_by_side() -> Iterator[Start]:
-    """Runs reads in threads. A failed read spares the others. A read must not start a read."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    pool = ThreadPoolExecutor(THREADS)
-
-    def start(read: Callable[[], V], /) -> Read[V]:
-        return Read(pool.submit(read))
-
-    try:
-        yield start
-    finally:
-        # After Ctrl-C, reads that have not begun are dropped.
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def reads_until(deadline: Deadline) -> Iterator[Start]:
+def side_by_side(deadline: Deadline | None = None) -> Iterator[Start]:
     """Runs reads in threads that are left behind at the deadline, and after Ctrl-C.
 
-    Only for calls that change nothing: a call that is left behind may still be made. A name
-    server that does not answer holds a thread longer than any time-out of the SDK.
+    A failed read spares the others, and one that has not begun at the end is dropped. A read must
+    not start a read. Only for calls that change nothing: a call that is left behind may still be
+    made. A name server that does not answer holds a thread longer than any time-out of the SDK.
     """
-    from queue import SimpleQueue
+    from concurrent.futures import Future
+    from queue import Empty, SimpleQueue
+    from threading import Thread
 
     work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
     threads = 0
 
+    def run() -> None:
+        while (task := work.get()) is not None:
+            future, read = task
+            try:
+                future.set_result(read())
+            except BaseException as error:
+                future.set_exception(error)
+
     def start(read: Callable[[], V], /) -> Read[V]:
         nonlocal threads
-        from concurrent.futures import Future
-
         future: Future[V] = Future()
         work.put((future, read))
         if threads < THREADS:
             threads += 1
-            _work_on(work)
+            # The end of the program does not wait for it.
+            Thread(target=run, daemon=True).start()
         return Read(future, deadline)
 
     try:
         yield start
     finally:
+        with suppress(Empty):
+            while True:
+                work.get_nowait()
         for _ in range(threads):
             work.put(None)
 
@@ -158,22 +152,7 @@ class Asking:
         return pending.result(lambda why: self.lost.append((what, why)))
 
 
-def _work_on(work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
-    """Starts a thread that works until it finds None. The end of the program does not wait."""
-    from threading import Thread
-
-    def run() -> None:
-        while (task := work.get()) is not None:
-            future, read = task
-            try:
-                future.set_result(read())
-            except BaseException as error:
-                future.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-
-
 def within(deadline: Deadline, what: str, read: Callable[[], V]) -> V:
     """What `read` returns; Problem that names `what` if there is no answer in time."""
-    with reads_until(deadline) as start:
+    with side_by_side(deadline) as start:
         return start(read).answer(what)

@@ -11,13 +11,14 @@ from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import Category
 
-from .aws import Aws
-from .deadline import Asking, Deadline, reads_until
+from .aws import Aws, rows
+from .deadline import Asking, Deadline, side_by_side
 from .doctor_checks import backlog
 from .errors import Cause, Problem
 from .figures import oldest_ages
@@ -116,7 +117,7 @@ def read(session: Session) -> Account:
     """All queues of the account in this region, and how old the letters of its DLQs are."""
     aws = session.aws
     _ = aws.sqs, aws.cloudwatch  # made before there are threads
-    with reads_until(Deadline(_PATIENCE)) as start:
+    with side_by_side(Deadline(_PATIENCE)) as start:
         ask = Asking(start)
         urls = start(partial(_urls, aws.sqs)).answer("The account's queues (SQS)")
         reads = [ask(f"queue {url}", deployed_queue, aws.sqs, url) for url in urls[:MOST_QUEUES]]
@@ -298,13 +299,8 @@ def _object(path: Path, text: str | None) -> Mapping[str, Any]:
 
 
 def _urls(sqs: SQSClient) -> Sequence[str]:
-    pages = sqs.get_paginator("list_queues").paginate(PaginationConfig={"PageSize": 1_000})
-    urls: list[str] = []
-    for page in pages:
-        urls += page.get("QueueUrls", ())
-        if len(urls) > MOST_QUEUES:
-            break
-    return urls
+    urls = rows(sqs, "list_queues", "QueueUrls", PaginationConfig={"PageSize": 1_000})
+    return [*islice(urls, MOST_QUEUES + 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from deadletter.contract import BOTO3_VARIABLE, pipeline_prefix
 
 from . import account, pager, removal
 from .app import App, DeployedPipeline
-from .aws import Aws
-from .deadline import Asking, Deadline, reads_until
+from .aws import Aws, rows
+from .deadline import Asking, Deadline, side_by_side
 from .doctor_checks import (
     Examined,
     QueueAlarm,
@@ -162,7 +162,7 @@ def _answer(session: Session, **facts: Any) -> Examination:
 
 def _of_account(session: Session) -> Examination:
     context = account.planned(Path("cdk.json"))
-    with reads_until(Deadline(_PATIENCE)) as start:
+    with side_by_side(Deadline(_PATIENCE)) as start:
         ask = Asking(start)
         found = account.examined(session.aws, ask, context)
     facts = {"pipelines": len(context["pipelines"]), "unchecked": _lost(ask)}
@@ -183,7 +183,7 @@ def _examine(
     aws = session.aws
     # Made before there are threads.
     _ = aws.dynamodb, aws.sqs, aws.functions, aws.cloudwatch, aws.kms, aws.sns, aws.events, aws.sts
-    with reads_until(Deadline(_PATIENCE)) as start:
+    with side_by_side(Deadline(_PATIENCE)) as start:
         ask = Asking(start)
         given = start(partial(deployed_queue, aws.sqs, url)).answer("The queue's attributes (SQS)")
         mains, dlq = _family(aws, ask, given, is_main=pipeline is not None)
@@ -297,8 +297,8 @@ def _sources(aws: Aws, ask: Asking, url: str) -> Sequence[DeployedQueue]:
 
 
 def _source_urls(sqs: SQSClient, url: str) -> Sequence[str]:
-    pages = sqs.get_paginator("list_dead_letter_source_queues").paginate(QueueUrl=url)
-    return [source for page in pages for source in page["queueUrls"]][:_MOST_MAINS]
+    urls = rows(sqs, "list_dead_letter_source_queues", "queueUrls", QueueUrl=url)
+    return [*islice(urls, _MOST_MAINS)]
 
 
 def _named(sqs: SQSClient, arn: str, beside: DeployedQueue) -> DeployedQueue:
@@ -312,8 +312,8 @@ def _named(sqs: SQSClient, arn: str, beside: DeployedQueue) -> DeployedQueue:
 
 
 def _mappings(functions: LambdaClient, arn: str) -> Sequence[QueueMapping]:
-    pages = functions.get_paginator("list_event_source_mappings").paginate(EventSourceArn=arn)
-    return [_mapping(functions, row) for page in pages for row in page["EventSourceMappings"]]
+    found = rows(functions, "list_event_source_mappings", "EventSourceMappings", EventSourceArn=arn)
+    return [_mapping(functions, row) for row in found]
 
 
 def _has_pause_tag(functions: LambdaClient, row: Mapping[str, Any]) -> bool | None:
@@ -394,10 +394,8 @@ def _other_uses(aws: Aws, ask: Asking, arn: str) -> Sequence[Callable[[], Sequen
 
 def _function_uses(functions: LambdaClient, arn: str) -> Sequence[str]:
     """The functions that send failed asynchronous invocations to the queue, in words."""
-    pages = functions.get_paginator("list_functions").paginate()
-    rows = (row for page in pages for row in page["Functions"])
     found = []
-    for row in islice(rows, _MOST_USES):
+    for row in islice(rows(functions, "list_functions", "Functions"), _MOST_USES):
         name = row["FunctionName"]
         if row.get("DeadLetterConfig", {}).get("TargetArn") == arn:
             found.append(f"the DLQ of asynchronous invocations of Lambda function {name}")
@@ -412,10 +410,8 @@ def _function_uses(functions: LambdaClient, arn: str) -> Sequence[str]:
 
 def _subscription_uses(sns: SNSClient, arn: str) -> Sequence[str]:
     """The SNS subscriptions whose undelivered notifications go to the queue, in words."""
-    pages = sns.get_paginator("list_subscriptions").paginate()
-    rows = (row for page in pages for row in page["Subscriptions"])
     found = []
-    for row in islice(rows, _MOST_USES):
+    for row in islice(rows(sns, "list_subscriptions", "Subscriptions"), _MOST_USES):
         subscription = row.get("SubscriptionArn", "")
         if not subscription.startswith("arn:"):
             # It waits for its confirmation.
@@ -430,12 +426,10 @@ def _subscription_uses(sns: SNSClient, arn: str) -> Sequence[str]:
 
 def _rule_uses(events: EventBridgeClient, arn: str) -> Sequence[str]:
     """The targets of EventBridge rules whose undelivered events go to the queue, in words."""
-    pages = events.get_paginator("list_rules").paginate()
-    names = (rule["Name"] for page in pages for rule in page["Rules"])
     return [
-        f"the DLQ of target {target['Id']} of EventBridge rule {name}"
-        for name in islice(names, _MOST_USES)
-        for target in events.list_targets_by_rule(Rule=name)["Targets"]
+        f"the DLQ of target {target['Id']} of EventBridge rule {rule['Name']}"
+        for rule in islice(rows(events, "list_rules", "Rules"), _MOST_USES)
+        for target in events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
         if target.get("DeadLetterConfig", {}).get("Arn") == arn
     ]
 

@@ -74,8 +74,7 @@ def aws_errors() -> Iterator[None]:
     except Exception as error:
         from deadletter.aws.errors import AWS_ERRORS
 
-        is_ours = type(error).__module__.startswith("deadletter.")
-        if not (is_ours and isinstance(error, _of_adapters())):
+        if not _is_of_adapter(error):
             raise
         cause: BaseException | None = error
         while cause is not None:
@@ -85,28 +84,14 @@ def aws_errors() -> Iterator[None]:
         raise Problem(f"Try again: {error}.", Cause.UNREACHABLE) from error
 
 
-def _of_adapters() -> tuple[type[Exception], ...]:
-    """The errors of the adapters; imported once one is met, for they take a twentieth second."""
+def _is_of_adapter(error: Exception) -> bool:
+    """Whether an adapter has raised it: where the library's port gives up, the error says so."""
     from deadletter.aws.errors import Failed
-    from deadletter.circuit.state import CircuitsUnavailable
-    from deadletter.failure.causes import CausesUnavailable
-    from deadletter.failure.ledger import LedgerUnavailable
-    from deadletter.processing.idempotency import ClaimsUnavailable
-    from deadletter.redrive.lease import LeaseUnavailable
-    from deadletter.redrive.observed import ObservedUnavailable
-    from deadletter.redrive.waiting_room import RoomUnavailable
-    from deadletter.replay.manifest import StatusUnavailable
-    from deadletter.replay.objects import ObjectsUnavailable
-    from deadletter.replay.run import BadRunRow, RunsUnavailable
-    from deadletter.replay.ticket import TicketsUnavailable
-    from deadletter.routing.router import RouterUnavailable
+    from deadletter.replay.run import BadRunRow
 
-    return (
-        *(CausesUnavailable, CircuitsUnavailable, ClaimsUnavailable, LeaseUnavailable),
-        *(LedgerUnavailable, ObjectsUnavailable, ObservedUnavailable, RoomUnavailable),
-        *(RouterUnavailable, RunsUnavailable, BadRunRow, StatusUnavailable, TicketsUnavailable),
-        Failed,
-    )
+    ours = [kind for kind in type(error).__mro__ if kind.__module__.startswith("deadletter.")]
+    named = any(kind.__name__.endswith("Unavailable") for kind in ours)
+    return named or isinstance(error, Failed | BadRunRow)
 
 
 def error_code(error: Exception) -> str:

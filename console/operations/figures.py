@@ -11,6 +11,7 @@ from deadletter.contract import APP_DIMENSION, DIMENSION, NAMESPACE
 from deadletter.signals.figures import Figure
 
 from .app import App, DeployedPipeline
+from .aws import rows
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -67,15 +68,15 @@ def recently(
     end = now.replace(second=0, microsecond=0)
     start = end - RECENT
     found = points(cloudwatch, list(wanted.values()), start, end, seconds) if wanted else {}
-    rows = []
+    recent = []
     for (pipeline, name), metric in wanted.items():
         values = [0.0] * int(RECENT.total_seconds() // seconds)
         for at, value in found.get(metric, ()):
             place = int((at - start).total_seconds() // seconds)
             if 0 <= place < len(values):
                 values[place] = value
-        rows.append(Recent(pipeline, name, RECENT_MINUTES, values))
-    return rows
+        recent.append(Recent(pipeline, name, RECENT_MINUTES, values))
+    return recent
 
 
 def _recent_metrics(app: App, pipeline: DeployedPipeline) -> Iterator[tuple[str, Metric]]:
@@ -102,12 +103,11 @@ def points(
             {"Id": f"q{number}", "MetricStat": _stat(metric, period)}
             for number, metric in enumerate(some)
         ]
-        paginator = cloudwatch.get_paginator("get_metric_data")
-        for page in paginator.paginate(MetricDataQueries=queries, StartTime=start, EndTime=end):
-            for result in page["MetricDataResults"]:
-                metric = some[int(result["Id"][1:])]
-                points = zip(result["Timestamps"], result["Values"], strict=True)
-                found[metric] = sorted([*found.get(metric, ()), *points])
+        asked = {"MetricDataQueries": queries, "StartTime": start, "EndTime": end}
+        for result in rows(cloudwatch, "get_metric_data", "MetricDataResults", **asked):
+            metric = some[int(result["Id"][1:])]
+            points = zip(result["Timestamps"], result["Values"], strict=True)
+            found[metric] = sorted([*found.get(metric, ()), *points])
     return found
 
 

@@ -16,7 +16,7 @@ from deadletter.signals.commands import typed
 
 from .app import App, DeployedPipeline
 from .causes import CauseRow, read_causes
-from .deadline import Asking, Deadline, reads_until
+from .deadline import Asking, Deadline, side_by_side
 from .errors import Cause, Problem
 from .grouping import (
     CONTEXT_NAMES,
@@ -323,7 +323,7 @@ class FailingReading:
 
     def failing(self, names: Sequence[str]) -> FailingNow:
         """The messages that fail now, with these attributes of each. Raises Problem."""
-        with reads_until(self._deadline) as start:
+        with side_by_side(self._deadline) as start:
             return self._failing(names, start, Asking(start))
 
     def _failing(self, names: Sequence[str], start: Start, ask: Asking) -> FailingNow:
@@ -374,7 +374,7 @@ class FailingReading:
     def answer(self, by: By) -> GroupList:
         session, pipeline, notes = self._session, self._pipeline, self._notes
         is_narrow = self._chosen.is_narrow
-        with reads_until(self._deadline) as start:
+        with side_by_side(self._deadline) as start:
             ask = Asking(start)
             held = ask("The dominant causes", read_causes, session, self._app, pipeline)
             failing = self._failing(CAUSES.projected if is_narrow else READ_BY[by], start, ask)

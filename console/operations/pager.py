@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from deadletter.contract import EVERY_PIPELINE
 
 from .audit import IntendedChange, recorded
-from .aws import Aws
+from .aws import Aws, rows
 from .deadline import Asking, side_by_side
 from .key_policy import KeyTrouble, key_uses, read_topic_key, troubles
 from .session import Session
@@ -107,11 +107,10 @@ def publish(session: Session) -> PagerTest:
 def _subscriptions(sns: SNSClient, topic: str) -> Mapping[str, int]:
     """The number of the topic's subscriptions by their state."""
     numbers = {CONFIRMED: 0, PENDING: 0}
-    for page in sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic):
+    for subscription in rows(sns, "list_subscriptions_by_topic", "Subscriptions", TopicArn=topic):
         # In place of an ARN, one that waits for its confirmation says so in a word.
-        for subscription in page["Subscriptions"]:
-            is_confirmed = subscription["SubscriptionArn"].startswith("arn:")
-            numbers[CONFIRMED if is_confirmed else PENDING] += 1
+        is_confirmed = subscription["SubscriptionArn"].startswith("arn:")
+        numbers[CONFIRMED if is_confirmed else PENDING] += 1
     return numbers
 
 

@@ -10,7 +10,7 @@ from deadletter.contract import MAIN, Mode, pipeline_prefix
 
 from . import observed
 from .app import App, DeployedPipeline
-from .deadline import Asking, Deadline, reads_until
+from .deadline import Asking, Deadline, side_by_side
 from .figures import alarms
 from .observed import ObservedPipeline
 from .queue import DeployedQueue, deployed_queue
@@ -86,7 +86,7 @@ def read(session: Session, app: App, name: str) -> SettingsInForce:
     settings = pipeline.settings()
     aws = session.aws
     _ = aws.sqs, aws.cloudwatch  # made before there are threads
-    with reads_until(Deadline()) as start:
+    with side_by_side(Deadline()) as start:
         ask = Asking(start)
         reads = {
             id_: ask(f"queue {id_}", deployed_queue, aws.sqs, url)

@@ -17,7 +17,7 @@ from deadletter.rules.pattern import Pattern, compile_pattern
 from deadletter.settings.pipeline import Pipeline
 
 from .app import App, DeployedPipeline
-from .deadline import Deadline, reads_until, side_by_side
+from .deadline import Deadline, side_by_side
 from .errors import Problem, aws_errors
 from .life_record import lanes_of
 from .matching import field_holds, holds, known_of, unkept
@@ -100,7 +100,7 @@ def matches_on_record(
     deadline = deadline or Deadline(MOST_SECONDS)
     reading = FailingReading(session, app, pipeline, Choice(), deadline)
     not_searched: list[str] = []
-    with reads_until(deadline) as start:
+    with side_by_side(deadline) as start:
         parked = start(partial(_parked, session, app, pipeline))
         failing = reading.failing(_READ)
         in_parking = parked.result(lambda _: not_searched.append("parked messages"))

@@ -33,7 +33,7 @@ from .app import App, DeployedPipeline
 from .attention import Attention, attention, cards, outlook, seen, source_name
 from .causes import HELD, read_causes
 from .circuits import circuit_row
-from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, Read, Start, reads_until
+from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, Read, Start, side_by_side
 from .errors import Cause, Problem
 from .figures import Metric, QueueFigures, alarms, points, queue_figures
 from .item import jsonable
@@ -79,7 +79,7 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
     `attention`. Raises Problem if the app itself can't be read.
     """
     deadline, now = Deadline(patience), session.now
-    with reads_until(deadline) as start:
+    with side_by_side(deadline) as start:
         # Clients are made here, in one thread: that alone may ask for credentials.
         start(lambda: (session.aws.sts, session.aws.ssm)).answer("The AWS credentials")
         account = start(lambda: session.aws.account)

@@ -21,7 +21,7 @@ from console.cli.exit import Exit
 from console.cli.main import app as app_of_dlq
 from console.operations.account import ACTIONS, ENDPOINTS, MADE, examined, planned
 from console.operations.aws import Aws
-from console.operations.deadline import Asking, Deadline, reads_until
+from console.operations.deadline import Asking, Deadline, side_by_side
 from console.operations.errors import Problem
 from tests.each_row import each_row
 from tests.infra.conftest import ROOT
@@ -147,7 +147,7 @@ def found(
     clients = {name: client(name) for name in names}
     where = {"account": ACCOUNT, "region": REGION, "caller": "arn:aws:iam::1:user/ann"}
     aws = SimpleNamespace(iam=said, functions=said, **clients, **where)
-    with reads_until(Deadline(60)) as start:
+    with side_by_side(Deadline(60)) as start:
         ask = Asking(start)
         faults = examined(cast(Aws, aws), ask, context)
     told = {fault.check: f"{fault.level} {fault.says} {fault.fix or ''}" for fault in faults}

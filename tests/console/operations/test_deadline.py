@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from console.operations.deadline import Asking, Deadline, DeadlineMissed, reads_until, within
+from console.operations.deadline import Asking, Deadline, DeadlineMissed, side_by_side, within
 from console.operations.errors import Problem
 from deadletter.redrive.waiting_room import RoomUnavailable
 
@@ -21,7 +21,7 @@ def test_a_read_that_does_not_end_is_left_behind_and_named() -> None:
 def test_others_are_read_beside_one_that_does_not_end() -> None:
     never, lost = Event(), []
     seconds = iter([0.0, 0.0, 9.0])
-    with reads_until(Deadline(9, lambda: next(seconds))) as start:
+    with side_by_side(Deadline(9, lambda: next(seconds))) as start:
         silent, quick = start(never.wait), start(lambda: 42)
         assert quick.result(lost.append) == 42
         assert silent.result(lost.append) is None
@@ -38,7 +38,7 @@ def test_an_error_of_a_read_is_raised_as_it_was() -> None:
 
 
 def test_more_reads_than_threads_are_all_done() -> None:
-    with reads_until(Deadline()) as start:
+    with side_by_side(Deadline()) as start:
         reads = [start(lambda number=number: number) for number in range(50)]  # type: ignore[misc]
         assert [read.answer("") for read in reads] == list(range(50))
 
@@ -47,7 +47,7 @@ def test_what_is_lost_is_named_beside_what_is_answered() -> None:
     def refused() -> int:
         raise RoomUnavailable("the table is throttling")
 
-    with reads_until(Deadline()) as start:
+    with side_by_side(Deadline()) as start:
         ask = Asking(start)
         lost, known = ask("what waits", refused), ask("the DLQ", lambda number: number + 1, 41)
         assert (lost(), known()) == (None, 42)
