@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from console.cli.commands import BESIDE_READER, COMMANDS, policies_of
-from console.cli.glossary import TERMS
+from console.cli.help import TERMS
 from console.cli.main import app
 from console.cli.output import SCHEMA
 from console.operations.verbs import Planned
@@ -96,9 +96,7 @@ def page() -> str:
 
 def words_page() -> str:
     """docs/words.md: what each word means."""
-    head = (
-        "# The words\n\n`dlq help words` prints this list: `console/cli/glossary.py` holds it.\n\n"
-    )
+    head = "# The words\n\n`dlq help words` prints this list: `console/cli/help.py` holds it.\n\n"
     return head + "".join(f"- **{term}**: {says}\n" for term, says in TERMS.items())
 
 

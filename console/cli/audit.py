@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from ..operations.audit_lines import OUTSIDE, AuditLine
-from ..operations.audit_trail import VERB, AuditTrail
+from ..operations.audit_trail import OUTSIDE, VERB, AuditLine, AuditTrail
 from ..operations.rule_table import column_changes
 from ..operations.words import clock, count
 from . import verb

@@ -84,59 +84,59 @@ COMMANDS = {
         (BODIES, DISCARDER),
     ),
     "forget": DlqCommand(
-        ".forget",
+        ".discard",
         "Erase what is kept of a message, for a data protection request.",
         (BODIES, DISCARDER),
     ),
-    "run list": DlqCommand(".runs", "List the runs, those that are live first."),
+    "run list": DlqCommand(".run", "List the runs, those that are live first."),
     "run hold": DlqCommand(
-        ".runs",
+        ".run",
         "Stop a run: nothing is sent from two seconds after this on. It asks nothing.",
         (RUNNER,),
     ),
     "run resume": DlqCommand(
-        ".runs",
+        ".run",
         "Go on with a run that was held, by a person or by itself; its step begins anew.",
         (RUNNER,),
     ),
-    "run abort": DlqCommand(".runs", "End a run for good. It sends nothing any more.", (RUNNER,)),
+    "run abort": DlqCommand(".run", "End a run for good. It sends nothing any more.", (RUNNER,)),
     "run approve": DlqCommand(
-        ".runs",
+        ".run",
         "Approve the messages of a run that waits for it: its first ones are sent.",
         (APPROVER,),
     ),
     "run reject": DlqCommand(
-        ".runs",
+        ".run",
         "Reject a run that waits for approval: nothing was sent, its messages are parked.",
         (APPROVER,),
     ),
     "circuit list": DlqCommand(
-        ".circuits",
+        ".circuit",
         "List each pipeline's own circuit, and all others that are not closed or overridden.",
     ),
     "circuit open": DlqCommand(
-        ".circuits",
+        ".circuit",
         "Open a circuit by hand: nothing is sent on, and live traffic is paused too.",
         (OPERATOR,),
     ),
     "circuit close": DlqCommand(
-        ".circuits", "Close a circuit by hand: messages are sent again.", (OPERATOR,)
+        ".circuit", "Close a circuit by hand: messages are sent again.", (OPERATOR,)
     ),
     "circuit release": DlqCommand(
-        ".circuits",
+        ".circuit",
         "End what a person said about a circuit. An open circuit is tried with a canary at once.",
         (OPERATOR,),
     ),
     "endpoint list": DlqCommand(
-        ".endpoints", "List the endpoints of all tenants, and why an endpoint gets nothing."
+        ".endpoint", "List the endpoints of all tenants, and why an endpoint gets nothing."
     ),
     "endpoint add": DlqCommand(
-        ".endpoints",
+        ".endpoint",
         "Add an endpoint of a tenant, or enable it again; it is checked first.",
         (ENDPOINTS,),
     ),
     "endpoint disable": DlqCommand(
-        ".endpoints", "Disable an endpoint, within seconds: nothing is posted to it.", (ENDPOINTS,)
+        ".endpoint", "Disable an endpoint, within seconds: nothing is posted to it.", (ENDPOINTS,)
     ),
     "rules list": DlqCommand(
         ".rules", "The rules in the order they are tried, and what each does."

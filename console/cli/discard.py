@@ -1,12 +1,31 @@
-"""`dlq discard` and `dlq restore`: messages are thrown away, from wherever they lie, and back."""
+"""`dlq discard`, `restore` and `forget`: messages are thrown away, brought back, or erased."""
 
 from __future__ import annotations
 
-from ..operations import discard, restore
+from collections.abc import Iterator
+
+from ..operations import discard, forget, restore
+from ..operations.forget import ForgottenMessages, in_words
+from ..operations.words import clock
 from .command import plain_typer
-from .runs import add_runs
+from .output import Block, Styled, line
+from .run import add_runs, show_run
 
 typer_app = plain_typer()
 
+
+def _forgotten(answer: ForgottenMessages) -> Iterator[Block]:
+    yield line(
+        Styled(f"{answer.id or 'Messages with this value'} of {answer.pipeline}", "strong"),
+        f" in account {answer.account}, {answer.region}: {in_words(answer.sources)}",
+    )
+    for run in answer.runs:
+        yield from show_run(run)
+    if answer.copies_until is not None:
+        until = clock(answer.copies_until, answer.at)
+        yield line(f"Point-in-time copies of the table hold it until {until}.")
+
+
 for verb in (discard.VERB, restore.VERB):
     add_runs(typer_app, verb)
+add_runs(typer_app, forget.VERB, _forgotten)

@@ -18,7 +18,7 @@ from ..operations.redrive import ended_badly, figures
 from ..operations.retry import VERB, Retried, RetryPlan, with_edit
 from ..operations.session import Session
 from ..operations.words import count
-from . import runs
+from . import run
 from .command import plain_typer
 from .exit import Exit
 from .output import Block, Styled, line, typed
@@ -62,11 +62,11 @@ def _by_editor(text: str) -> str:
 def _status(answer: Retried) -> Exit:
     if answer.not_edited or any(map(ended_badly, answer.reports)):
         return Exit.ATTENTION
-    return runs.needs_person(answer)
+    return run.needs_person(answer)
 
 
 def _show(answer: Retried) -> Iterator[Block]:
-    yield from runs.show_ended(answer)
+    yield from run.show_ended(answer)
     if answer.due:
         yield line(f"{count(answer.due, 'message')} due now: the next automatic run decides anew.")
         yield from typed(f"dlq retry --auto -p {answer.pipeline}")
@@ -90,4 +90,4 @@ def _report(report: Mapping[str, Any]) -> Iterator[Block]:
         yield line(figure, indent=2)
 
 
-runs.add_runs(typer_app, VERB, _show, _status, ask=_ask)
+run.add_runs(typer_app, VERB, _show, _status, ask=_ask)

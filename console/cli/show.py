@@ -10,7 +10,7 @@ from pathlib import Path
 
 from deadletter.contract import Mode
 
-from ..operations.audit_lines import AuditLine
+from ..operations.audit_trail import AuditLine
 from ..operations.errors import Cause, Problem
 from ..operations.grouping import By
 from ..operations.life_decision import TriedRule
@@ -30,14 +30,14 @@ from ..operations.show import read as shown
 from ..operations.words import clock, count, duration, size
 from . import verb
 from .audit import show_change
-from .circuits import show_circuit
+from .circuit import show_circuit
 from .command import plain_typer
 from .exit import PAGE_NEEDS, Exit
 from .groups import in_versions, marked, table
 from .list import content
 from .output import Block, Line, Part, Styled, TextTable, line, said, typed
 from .rules import show_rules
-from .show_run import show_account, show_run
+from .run import show_account, show_details
 
 typer_app = plain_typer()
 
@@ -50,7 +50,7 @@ def show(answer: Shown) -> Iterator[Block]:
     if answer.message is not None:
         yield from _message(answer.message, answer.at)
     if answer.run is not None:
-        yield from show_run(answer.run)
+        yield from show_details(answer.run)
     if answer.outcomes is not None:
         yield from show_account(answer.outcomes)
     if answer.unread:

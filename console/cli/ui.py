@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from ..operations.audit_lines import BY_PAGE
+from ..operations.audit_trail import BY_PAGE
 from ..operations.errors import Cause, Problem
 from ..operations.session import Answer, Session
 from ..operations.verbs import Asked, Verb

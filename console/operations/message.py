@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from deadletter.failure.ledger import LedgerRow
     from deadletter.message.stamp import Stamp
 
-    from .audit_lines import AuditLine
+    from .audit_trail import AuditLine
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from deadletter.rules.ties import namesake_note, tie_note, tie_notes, tied
 
 from . import rule_table
 from .app import App, DeployedPipeline
-from .audit_lines import AuditLine
-from .audit_trail import history
+from .audit_trail import AuditLine, history
 from .errors import Cause, Problem, aws_errors
 from .life_record import ledger_of
 from .rule_on_ledger import RuleMatches, matches_in

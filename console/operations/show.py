@@ -11,8 +11,7 @@ from typing import Annotated
 from deadletter.replay.run import RunState
 
 from . import causes, circuits, groups, message, pipeline_settings, rules
-from .audit_lines import AuditLine
-from .audit_trail import history
+from .audit_trail import AuditLine, history
 from .causes import CauseRow
 from .circuits import CircuitRow
 from .errors import Cause, Problem

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from console.cli import glossary
+from console.cli.help import TERMS
 from deadletter.contract import EventType
 from deadletter.events.schema import SCHEMAS
 from infra.on_call import ATTACH
@@ -146,12 +146,12 @@ def test_a_name_is_no_old_word(text: str) -> None:
 
 
 def test_the_glossary_is_short_and_its_page_is_made_from_it() -> None:
-    assert len(glossary.TERMS) <= 20
+    assert len(TERMS) <= 20
     page = (ROOT / "docs" / "words.md").read_text()
     assert page == commands_page.words_page(), "run `make docs`"
 
 
-@pytest.mark.parametrize("term", glossary.TERMS)
+@pytest.mark.parametrize("term", TERMS)
 def test_a_term_is_used(term: str) -> None:
     texts = [*commands_page.help_pages(), *(says for _, says in keys())]
     assert re.search(rf"\b{term}", "\n".join(texts), re.I)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from console.operations.audit_lines import WITHIN, AuditLine, lines
+from console.operations.audit_trail import WITHIN, AuditLine, lines
 from tests.each_row import each_row
 
 RULE = {"pipeline": "orders", "rule_id": "r", "action": "HOLD", "tenantId": "a"}

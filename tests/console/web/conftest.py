@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 
 from console.operations import aws
-from console.operations.audit_lines import BY_PAGE
+from console.operations.audit_trail import BY_PAGE
 from console.operations.session import Session
 from console.web.guard import Asgi, PageGuard
 from console.web.server import page_of
