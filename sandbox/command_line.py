@@ -167,8 +167,8 @@ def _command(words: Sequence[str]) -> int:
 def _import_all() -> None:
     """Import what commands import, and let botocore import what it needs for clients."""
     main = import_module("console.cli.main")
-    for command in main.COMMANDS.values():
-        import_module(command.module, main.__package__)
+    for words in main.COMMANDS:
+        import_module(main.module_of(words), main.__package__)
     session = get_session()
     session.set_credentials("none", "none")
     for service in SERVICES:

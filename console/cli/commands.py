@@ -19,7 +19,6 @@ _LOOK = (
 class DlqCommand(NamedTuple):
     """A command of `dlq`.
 
-    module        the module of `console.cli` that holds it in `typer_app`
     says          its line in the help
     beside        managed policies of the app that it takes beside DlqReader
     at_queue      what it takes at a queue of no app, for which the app has no policy
@@ -27,7 +26,6 @@ class DlqCommand(NamedTuple):
                   by other verbs
     """
 
-    module: str
     says: str
     beside: tuple[str, ...] = ()
     at_queue: tuple[str, ...] = ()
@@ -43,131 +41,106 @@ GROUPS = {
 """The first words of commands of two words, and the line of each in the help."""
 
 COMMANDS = {
-    "status": DlqCommand(".status", "What needs attention, and how full each queue is."),
+    "status": DlqCommand("What needs attention, and how full each queue is."),
     "show": DlqCommand(
-        ".show",
         "One message, run, rule, circuit, cause or pipeline: all that is on record of it.",
         (BODIES,),
     ),
     "groups": DlqCommand(
-        ".groups",
         "What is failing, and why: messages by cause, tenant and more, with what to type.",
         (BODIES,),
         at_queue=_LOOK,
     ),
     "ui": DlqCommand(
-        ".ui", "A page of this app in your browser, with your own rights.", asks_nothing=True
+        "A page of this app in your browser, with your own rights.", asks_nothing=True
     ),
     "init": DlqCommand(
-        ".init", "List the account's DLQs, and add chosen ones to cdk.json.", asks_nothing=True
+        "List the account's DLQs, and add chosen ones to cdk.json.", asks_nothing=True
     ),
     "doctor": DlqCommand(
-        ".doctor", "Check what synth can't see around a queue and its DLQ.", at_queue=_LOOK[:2]
+        "Check what synth can't see around a queue and its DLQ.", at_queue=_LOOK[:2]
     ),
     "list": DlqCommand(
-        ".list", "Which messages there are, where they lie, and why.", (BODIES,), at_queue=_LOOK
+        "Which messages there are, where they lie, and why.", (BODIES,), at_queue=_LOOK
     ),
-    "mute": DlqCommand(
-        ".mute", "Mute a pipeline's alarms for a while; it ends by itself.", (OPERATOR,)
-    ),
+    "mute": DlqCommand("Mute a pipeline's alarms for a while; it ends by itself.", (OPERATOR,)),
     "retry": DlqCommand(
-        ".retry",
         "Send messages again: from DLQs, the parked, or those that wait.",
         (BODIES, OPERATOR, RUNNER),
     ),
     "discard": DlqCommand(
-        ".discard", "Throw messages away, for a reason that is kept with them.", (BODIES, DISCARDER)
+        "Throw messages away, for a reason that is kept with them.", (BODIES, DISCARDER)
     ),
     "restore": DlqCommand(
-        ".discard",
-        "Bring discarded messages back: those of a run, or single ones.",
-        (BODIES, DISCARDER),
+        "Bring discarded messages back: those of a run, or single ones.", (BODIES, DISCARDER)
     ),
     "forget": DlqCommand(
-        ".discard",
-        "Erase what is kept of a message, for a data protection request.",
-        (BODIES, DISCARDER),
+        "Erase what is kept of a message, for a data protection request.", (BODIES, DISCARDER)
     ),
-    "run list": DlqCommand(".run", "List the runs, those that are live first."),
+    "run list": DlqCommand("List the runs, those that are live first."),
     "run hold": DlqCommand(
-        ".run",
-        "Stop a run: nothing is sent from two seconds after this on. It asks nothing.",
-        (RUNNER,),
+        "Stop a run: nothing is sent from two seconds after this on. It asks nothing.", (RUNNER,)
     ),
     "run resume": DlqCommand(
-        ".run",
-        "Go on with a run that was held, by a person or by itself; its step begins anew.",
-        (RUNNER,),
+        "Go on with a run that was held, by a person or by itself; its step begins anew.", (RUNNER,)
     ),
-    "run abort": DlqCommand(".run", "End a run for good. It sends nothing any more.", (RUNNER,)),
+    "run abort": DlqCommand("End a run for good. It sends nothing any more.", (RUNNER,)),
     "run approve": DlqCommand(
-        ".run",
-        "Approve the messages of a run that waits for it: its first ones are sent.",
-        (APPROVER,),
+        "Approve the messages of a run that waits for it: its first ones are sent.", (APPROVER,)
     ),
     "run reject": DlqCommand(
-        ".run",
         "Reject a run that waits for approval: nothing was sent, its messages are parked.",
         (APPROVER,),
     ),
     "circuit list": DlqCommand(
-        ".circuit",
-        "List each pipeline's own circuit, and all others that are not closed or overridden.",
+        "List each pipeline's own circuit, and all others that are not closed or overridden."
     ),
     "circuit open": DlqCommand(
-        ".circuit",
-        "Open a circuit by hand: nothing is sent on, and live traffic is paused too.",
-        (OPERATOR,),
+        "Open a circuit by hand: nothing is sent on, and live traffic is paused too.", (OPERATOR,)
     ),
-    "circuit close": DlqCommand(
-        ".circuit", "Close a circuit by hand: messages are sent again.", (OPERATOR,)
-    ),
+    "circuit close": DlqCommand("Close a circuit by hand: messages are sent again.", (OPERATOR,)),
     "circuit release": DlqCommand(
-        ".circuit",
         "End what a person said about a circuit. An open circuit is tried with a canary at once.",
         (OPERATOR,),
     ),
     "endpoint list": DlqCommand(
-        ".endpoint", "List the endpoints of all tenants, and why an endpoint gets nothing."
+        "List the endpoints of all tenants, and why an endpoint gets nothing."
     ),
     "endpoint add": DlqCommand(
-        ".endpoint",
-        "Add an endpoint of a tenant, or enable it again; it is checked first.",
-        (ENDPOINTS,),
+        "Add an endpoint of a tenant, or enable it again; it is checked first.", (ENDPOINTS,)
     ),
     "endpoint disable": DlqCommand(
-        ".endpoint", "Disable an endpoint, within seconds: nothing is posted to it.", (ENDPOINTS,)
+        "Disable an endpoint, within seconds: nothing is posted to it.", (ENDPOINTS,)
     ),
-    "rules list": DlqCommand(
-        ".rules", "The rules in the order they are tried, and what each does."
-    ),
-    "rules add": DlqCommand(".rules", "Add a rule, in effect within a minute.", (EDITOR,)),
+    "rules list": DlqCommand("The rules in the order they are tried, and what each does."),
+    "rules add": DlqCommand("Add a rule, in effect within a minute.", (EDITOR,)),
     "rules disable": DlqCommand(
-        ".rules", "Disable a rule, within a minute; it stays in the table.", (EDITOR,)
+        "Disable a rule, within a minute; it stays in the table.", (EDITOR,)
     ),
-    "rules remove": DlqCommand(
-        ".rules", "Remove a rule; dlq rules undo brings it back.", (EDITOR,)
-    ),
-    "rules undo": DlqCommand(".rules", "Take the last change of a rule back.", (EDITOR,)),
+    "rules remove": DlqCommand("Remove a rule; dlq rules undo brings it back.", (EDITOR,)),
+    "rules undo": DlqCommand("Take the last change of a rule back.", (EDITOR,)),
     "rules test": DlqCommand(
-        ".rule_trial",
-        "What a rule would match, without effect; or check files of rules.",
-        (BODIES,),
+        "What a rule would match, without effect; or check files of rules.", (BODIES,)
     ),
-    "rules apply": DlqCommand(".rules", "Write a file of rules into the table.", (EDITOR,)),
-    "audit": DlqCommand(".audit", "Who changed what, when and why: the newest first."),
+    "rules apply": DlqCommand("Write a file of rules into the table.", (EDITOR,)),
+    "audit": DlqCommand("Who changed what, when and why: the newest first."),
     "help": DlqCommand(
-        ".help",
-        "What holds for all commands: words, exit statuses, JSON, policies.",
-        asks_nothing=True,
+        "What holds for all commands: words, exit statuses, JSON, policies.", asks_nothing=True
     ),
 }
+
+_ELSEWHERE = {"restore": "discard", "forget": "discard", "rules test": "rule_trial"}
 
 BESIDE_READER = {
     **{words: command.beside for words, command in COMMANDS.items() if command.beside},
     "doctor --send-page": (OPERATOR,),
 }
 """The policies of the commands that take more than DlqReader, some with an option alone."""
+
+
+def module_of(words: str) -> str:
+    """The module of `console.cli` that holds a command in `typer_app`: named as its first word."""
+    return f".{_ELSEWHERE.get(words, words.partition(' ')[0])}"
 
 
 def policies_of(command: str) -> tuple[str, ...]:

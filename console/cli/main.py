@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .command import ALL_SHARED, Group, Shared, examples, option, plain_typer, with_options
-from .commands import COMMANDS, GROUPS
+from .commands import COMMANDS, GROUPS, module_of
 from .exit import DISTRIBUTION, MEANING
 
 SAME = {"redrive": "retry", "replay": "retry"}
@@ -20,8 +20,7 @@ SAME = {"redrive": "retry", "replay": "retry"}
 @cache
 def _made(words: str) -> Any:
     """The command of these words; only its module is imported."""
-    module = COMMANDS[words].module
-    found = typer.main.get_command(import_module(module, __package__).typer_app)
+    found = typer.main.get_command(import_module(module_of(words), __package__).typer_app)
     return getattr(found, "commands", {}).get(words.rpartition(" ")[2], found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -252,7 +252,7 @@ class AuditTrail(Answer):
 
 @dataclass(frozen=True, slots=True)
 class AuditQuestion:
-    """Which changes are asked for: `what` begins the command, and `target` is what was changed.
+    """Which changes are asked for: `target` is what was changed.
 
     `terms` are about callers (by) and texts (text): of each, one value has to fit.
 
@@ -263,19 +263,14 @@ class AuditQuestion:
     until: datetime
     pipelines: Sequence[str] = ()
     terms: Sequence[Term] = ()
-    what: str = ""
     target: str = ""
     limit: int = 50
 
     def wants(self, line: AuditLine) -> bool:
         """Whether the line is asked for."""
         of_time = self.since <= line.at < self.until
-        words = self.what.lower().split()
         is_target = self.target in ("", line.target)
-        is_command = line.command.split()[: len(words)] == words
-        return (
-            of_time and is_target and is_command and all(_fits(term, line) for term in self.terms)
-        )
+        return of_time and is_target and all(_fits(term, line) for term in self.terms)
 
 
 def _fits(term: Term, line: AuditLine) -> bool:
@@ -355,11 +350,7 @@ def trail(session: Session, question: AuditQuestion) -> AuditTrail:
         if name not in known and not found[name].rows:
             app.select([name])
     floor = max(rows.floor for rows in found.values())
-    chosen = [
-        line
-        for line in lines([row for rows in found.values() for row in rows.rows])
-        if question.wants(line) and line.at.timestamp() >= floor
-    ]
+    chosen = _whole([row for rows in found.values() for row in rows.rows], question, floor)
     shown, rest = chosen[: question.limit], chosen[question.limit :]
     # The next page ends with a whole second, as a person can type it: those of it belong here.
     while rest and _second(rest[0].at) == _second(shown[-1].at):
@@ -421,9 +412,13 @@ def _enough(rows: Sequence[Row], question: AuditQuestion, floor: float) -> bool:
     """Whether more rows than are asked for are whole."""
     if sum(not is_end(row) for row in rows) <= question.limit:
         return False
-    wanted: Callable[[AuditLine], bool] = question.wants
-    whole = [line for line in lines(rows) if wanted(line) and line.at.timestamp() >= floor]
-    return len(whole) > question.limit
+    return len(_whole(rows, question, floor)) > question.limit
+
+
+def _whole(rows: Sequence[Row], question: AuditQuestion, floor: float) -> Sequence[AuditLine]:
+    """The changes that are asked for, none of which may lack a row."""
+    found = (line for line in lines(rows) if line.at.timestamp() >= floor)
+    return [line for line in found if question.wants(line)]
 
 
 VERB = Verb(

@@ -14,7 +14,7 @@ import typer
 
 from console.cli import main
 from console.cli.commands import COMMANDS as TABLE
-from console.cli.commands import GROUPS
+from console.cli.commands import GROUPS, module_of
 from console.cli.exit import Exit
 from tests.console.command_lines import parse
 from tests.each_row import each_row
@@ -80,7 +80,7 @@ def test_the_help_lists_every_exit_status(dlq: Any) -> None:
 TYPED = "list A-1 A-2 -p orders -f tenant=acme --query ["
 
 # The commands of one module load the same.
-OF_A_MODULE = {each.module: f"dlq {words}" for words, each in TABLE.items()}
+OF_A_MODULE = {module_of(words): f"dlq {words}" for words in TABLE}
 
 PAGES = ("dlq", *(f"dlq {name}" for name in GROUPS), *OF_A_MODULE.values())
 
@@ -126,7 +126,7 @@ def test_what_is_typed_as_a_text_loads_no_pydantic(loaded: dict[str, set[str]]) 
     assert loaded[f"dlq {TYPED}"] & {"console.cli.list", "pydantic"} == {"console.cli.list"}
 
 
-VIEWS = {f"console.cli.{each.module[1:]}" for each in TABLE.values()}
+VIEWS = {f"console.cli{module}" for module in OF_A_MODULE}
 
 
 @each_row(
