@@ -12,8 +12,8 @@ from ..operations.circuits import (
     LIST,
     RELEASE,
     CircuitChange,
-    CircuitHold,
     CircuitList,
+    CircuitPlan,
     CircuitRow,
     details,
     until_when,
@@ -32,12 +32,12 @@ SUGGESTED = "2h"
 typer_app = plain_typer()
 
 
-def _ask(_: Session, plan: CircuitHold) -> CircuitHold:
+def _ask(_: Session, plan: CircuitPlan) -> CircuitPlan:
     """Asks until when, if that was not said."""
     if plan.is_dated:
         return plan
     never = plan.state is State.OPEN
-    now, subject = plan.switch.now, "the override"
+    now, subject = plan.now, "the override"
     return plan.ending(asking.end_or_never(now, subject, suggested=SUGGESTED, never=never))
 
 

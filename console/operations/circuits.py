@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
-from functools import cached_property
 from random import SystemRandom
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -137,93 +136,6 @@ def show_circuit(session: Session, pipeline: str | None, key: str) -> CircuitRow
     return circuit_row(owner.name, circuit, session.now)
 
 
-class CircuitSwitch:
-    """A circuit that a person is about to change, in the state that was read.
-
-    It is read when it is first needed: after the person has typed why and until when. A key
-    without a record is refused with the known ones, unless it is `new`; the pipeline's own
-    circuit needs no record.
-    """
-
-    def __init__(
-        self, session: Session, pipeline: str | None, key: str | None, *, new: bool = False
-    ) -> None:
-        self._session = session
-        self._app = session.app()
-        self._pipeline = self._app.pipeline(pipeline)
-        self._new = new
-        self.key = _key(self._pipeline, key)
-        if new and self.key != self.pipeline:
-            self._must_have_keys()
-
-    @cached_property
-    def _breaker(self) -> DynamoDBBreaker:
-        return _breaker(self._session, self._app, self._pipeline)
-
-    @cached_property
-    def _circuit(self) -> Circuit:
-        return _known(self._breaker, self.pipeline, self.key, new=self._new)
-
-    def _must_have_keys(self) -> None:
-        """Refuses a key in a pipeline whose letters have none: its circuit would stop nothing."""
-        if is_reserved_key(self.key):
-            # A handler may name dependencies in any pipeline.
-            return
-        if self._pipeline.settings().circuit_key is None:
-            raise Problem(
-                f"Pipeline {self.pipeline} has no circuit_key in its settings, so no message "
-                f"belongs to a circuit {self.key!r}: leave KEY out for the pipeline's own.",
-                Cause.INPUT,
-            )
-
-    @property
-    def now(self) -> datetime:
-        return self._session.now
-
-    @property
-    def pipeline(self) -> str:
-        return self._pipeline.name
-
-    @property
-    def pauses_consumer(self) -> bool:
-        """Whether the consumer's mapping is paused as well while the circuit is open."""
-        return self.key == self.pipeline and self._pipeline.settings().circuit.pause_consumer
-
-    @property
-    def before(self) -> CircuitRow:
-        return circuit_row(self.pipeline, self._circuit, self.now)
-
-    def override(self, state: State, reason: str, until: datetime | None) -> CircuitChange:
-        """Keep the circuit open or closed until a time, or until a person ends it (None)."""
-        if state is State.OPEN and self.key != self.pipeline:
-            self._must_have_keys()
-        end = NO_END if until is None else until.timestamp()
-        command = "circuit open" if state is State.OPEN else "circuit close"
-        intended = {"forced": str(state), "until": _end(until)}
-        event = OverrideBegun(Override(state, self._session.aws.caller, reason, end))
-        return self._change(command, event, reason, intended)
-
-    def end_override(self, reason: str) -> CircuitChange:
-        """Ends the manual override; a malformed record is replaced."""
-        return self._change("circuit release", OverrideEnded(), reason, {"forced": "none"})
-
-    def _change(
-        self, command: str, event: Event, why: str, intended: Mapping[str, str]
-    ) -> CircuitChange:
-        now, before = self.now, self.before
-        change = IntendedChange(
-            command, self.pipeline, f"circuit {self.key}", why, _facts(before), intended
-        )
-        with recorded(self._session, self._app, change) as record:
-            with aws_errors():
-                result = self._breaker.apply_to(self._circuit, event)
-            if result.refused is not None:
-                raise Problem(f"Nothing was done: {result.refused}.", Cause.FAILED)
-            after = circuit_row(self.pipeline, result.circuit, now)
-            record.done(_facts(after))
-        return CircuitChange(**self._session.place, at=now, before=before, after=after)
-
-
 def _breaker(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBBreaker:
     from deadletter.aws.breaker import DynamoDBBreaker
 
@@ -236,15 +148,6 @@ def _breaker(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDB
         random=SystemRandom(),
         new_id=lambda: uuid4().hex,
     )
-
-
-def _key(pipeline: DeployedPipeline, key: str | None) -> str:
-    """The key that was typed; without one, the pipeline's own."""
-    if key is None:
-        return pipeline.name
-    if not key.strip():
-        raise Problem("KEY is empty: leave it out for the pipeline's own circuit.", Cause.INPUT)
-    return key
 
 
 def _known(breaker: DynamoDBBreaker, pipeline: str, key: str, *, new: bool = False) -> Circuit:
@@ -273,12 +176,8 @@ def _known_keys(breaker: DynamoDBBreaker, pipeline: str, key: str) -> str:
             raise
         return f"the known ones could not be read ({problem.says.rstrip('.')})."
 
-    # It remembers what it knows of the second text only.
-    matcher = SequenceMatcher(None, b=key.lower(), autojunk=False)
-
     def likeness(other: str) -> float:
-        matcher.set_seq1(other.lower())
-        return matcher.ratio()
+        return SequenceMatcher(None, other.lower(), key.lower(), autojunk=False).ratio()
 
     nearest = sorted(known, key=lambda other: (-likeness(other), other))
     more = len(nearest) - _MAX_NAMED
@@ -491,20 +390,25 @@ class ReleaseRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CircuitHold:
-    """A circuit that a person is about to hold open or closed.
+class CircuitPlan:
+    """A circuit, as it was read, that a person is about to hold in a state, or to leave to itself.
 
-    Without an end (`until`) a person ends it; whether that was said is `is_dated`.
+    Without a `state` it is released. Without an end (`until`) a person ends the hold; whether that
+    was said is `is_dated`.
     """
 
-    switch: CircuitSwitch
-    state: State
+    app: App
+    pipeline: DeployedPipeline
+    breaker: DynamoDBBreaker
+    circuit: Circuit
+    now: datetime
+    state: State | None = None
     until: datetime | None = None
     is_dated: bool = False
 
-    def ending(self, until: datetime | None) -> CircuitHold:
+    def ending(self, until: datetime | None) -> CircuitPlan:
         """This with its end. Problem for one that no person would wait for."""
-        if until is not None and until - self.switch.now > LONGEST_HOLD:
+        if until is not None and until - self.now > LONGEST_HOLD:
             raise Problem(
                 f"An override ends within {LONGEST_HOLD.days} days. To hold a circuit open without "
                 "an end, open it with --expires never: an alarm reminds you of it.",
@@ -512,57 +416,93 @@ class CircuitHold:
             )
         return replace(self, until=until, is_dated=True)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the pipeline's own circuit."""
+        return self.circuit.key == self.pipeline.name
+
+    @property
+    def row(self) -> CircuitRow:
+        return circuit_row(self.pipeline.name, self.circuit, self.now)
+
 
 def _list(session: Session, request: CircuitsRequest) -> CircuitList:
     return list_circuits(session, request.pipelines)
 
 
-def _to_open(session: Session, request: OpenRequest) -> CircuitHold:
-    switch = CircuitSwitch(session, request.pipeline, request.key, new=request.new)
-    return _dated(CircuitHold(switch, State.OPEN), request.expires)
+def _to_open(session: Session, request: OpenRequest) -> CircuitPlan:
+    plan = _to_release(session, request, new=request.new)
+    # A handler may name dependencies in any pipeline.
+    has_keys = plan.pipeline.settings().circuit_key is not None or is_reserved_key(plan.circuit.key)
+    if not plan.is_own and not has_keys:
+        raise Problem(
+            f"Pipeline {plan.pipeline.name} has no circuit_key in its settings, so no message "
+            f"belongs to a circuit {plan.circuit.key!r}: leave KEY out for the pipeline's own.",
+            Cause.INPUT,
+        )
+    return _dated(replace(plan, state=State.OPEN), request.expires)
 
 
-def _to_close(session: Session, request: CloseRequest) -> CircuitHold:
-    switch = CircuitSwitch(session, request.pipeline, request.key)
-    return _dated(CircuitHold(switch, State.CLOSED), request.expires)
+def _to_close(session: Session, request: CloseRequest) -> CircuitPlan:
+    plan = replace(_to_release(session, request), state=State.CLOSED)
+    return _dated(plan, request.expires)
 
 
-def _dated(plan: CircuitHold, expires: str | None) -> CircuitHold:
+def _to_release(
+    session: Session, request: OpenRequest | CloseRequest | ReleaseRequest, *, new: bool = False
+) -> CircuitPlan:
+    app = session.app()
+    pipeline = app.pipeline(request.pipeline)
+    breaker, key = _breaker(session, app, pipeline), request.key
+    if key is None:
+        key = pipeline.name
+    if not key.strip():
+        raise Problem("KEY is empty: leave it out for the pipeline's own circuit.", Cause.INPUT)
+    circuit = _known(breaker, pipeline.name, key, new=new)
+    return CircuitPlan(app, pipeline, breaker, circuit, session.now)
+
+
+def _dated(plan: CircuitPlan, expires: str | None) -> CircuitPlan:
     if expires is None:
         return plan
     never = plan.state is State.OPEN
-    return plan.ending(ending(expires, plan.switch.now, "the override", never=never))
+    return plan.ending(ending(expires, plan.now, "the override", never=never))
 
 
-def _hold_question(plan: CircuitHold) -> Iterator[str]:
-    switch = plan.switch
-    end = until_when(plan.until, switch.now)
-    yield f"Keep circuit {switch.key} of {switch.pipeline} {plan.state} {end}."
-    if plan.state is State.OPEN and switch.pauses_consumer:
+def _question(plan: CircuitPlan) -> Iterator[str]:
+    name = f"circuit {plan.circuit.key} of {plan.pipeline.name}"
+    if plan.state is None:
+        yield f"Leave {name} to itself again."
+    else:
+        yield f"Keep {name} {plan.state} {until_when(plan.until, plan.now)}."
+    pauses = plan.is_own and plan.pipeline.settings().circuit.pause_consumer
+    if plan.state is State.OPEN and pauses:
         yield "The consumer is paused too: live messages wait in the main queue."
-    yield _as_it_is(switch)
+    said = "; ".join(details(plan.row, plan.now))
+    yield f"It is {plan.row.state} now{': ' if said else ''}{said}."
 
 
-def _as_it_is(switch: CircuitSwitch) -> str:
-    said = "; ".join(details(switch.before, switch.now))
-    return f"It is {switch.before.state} now{': ' if said else ''}{said}."
-
-
-def _hold(_: Session, plan: CircuitHold, reason: str) -> CircuitChange:
-    return plan.switch.override(plan.state, reason, plan.until)
-
-
-def _to_release(session: Session, request: ReleaseRequest) -> CircuitSwitch:
-    return CircuitSwitch(session, request.pipeline, request.key)
-
-
-def _release_question(switch: CircuitSwitch) -> Iterator[str]:
-    yield f"Leave circuit {switch.key} of {switch.pipeline} to itself again."
-    yield _as_it_is(switch)
-
-
-def _release(_: Session, switch: CircuitSwitch, reason: str) -> CircuitChange:
-    return switch.end_override(reason)
+def _commit(session: Session, plan: CircuitPlan, reason: str) -> CircuitChange:
+    """Begins or ends the manual override; a malformed record is replaced by a release."""
+    name = plan.pipeline.name
+    event: Event = OverrideEnded()
+    command, intended = "release", {"forced": "none"}
+    if plan.state is not None:
+        command = "open" if plan.state is State.OPEN else "close"
+        intended = {"forced": str(plan.state), "until": _end(plan.until)}
+        end = NO_END if plan.until is None else plan.until.timestamp()
+        event = OverrideBegun(Override(plan.state, session.aws.caller, reason, end))
+    target, before = f"circuit {plan.circuit.key}", _facts(plan.row)
+    change = IntendedChange(f"circuit {command}", name, target, reason, before, intended)
+    with recorded(session, plan.app, change) as record:
+        with aws_errors():
+            result = plan.breaker.apply_to(plan.circuit, event)
+        if result.refused is not None:
+            raise Problem(f"Nothing was done: {result.refused}.", Cause.FAILED)
+        now = session.now
+        after = circuit_row(name, result.circuit, now)
+        record.done(_facts(after))
+    return CircuitChange(**session.place, at=now, before=plan.row, after=after)
 
 
 LIST = Verb(
@@ -583,8 +523,8 @@ HOLDS: Sequence[Verb] = (
         ),
         change="A manual override",
         prepare=_to_open,
-        question=_hold_question,
-        commit=_hold,
+        question=_question,
+        commit=_commit,
     ),
     Verb(
         name="close",
@@ -592,8 +532,8 @@ HOLDS: Sequence[Verb] = (
         examples=('dlq circuit close --expires 30m --reason "false alarm" --yes',),
         change="A manual override",
         prepare=_to_close,
-        question=_hold_question,
-        commit=_hold,
+        question=_question,
+        commit=_commit,
         plans=False,
     ),
 )
@@ -607,7 +547,7 @@ RELEASE = Verb(
     ),
     change="A release",
     prepare=_to_release,
-    question=_release_question,
-    commit=_release,
+    question=_question,
+    commit=_commit,
     plans=False,
 )
