@@ -10,19 +10,18 @@ from ..operations.pager import PagerTest
 from ..operations.removal import Removal
 from ..operations.words import count
 from .command import plain_typer
-from .exit import Exit
 from .output import Block, Line, Styled, line, said, typed
 from .verb import add
 
 typer_app = plain_typer()
 
 
-def _status(answer: Examination) -> Exit:
+def _attention(answer: Examination) -> bool:
     page, removal = answer.page, answer.removal
     silent = page is not None and (page.reaches_nobody or page.alarms_arrive is False)
     left = removal is not None and not removal.ready
     ill = any(finding.level == ERROR for finding in answer.findings or ())
-    return Exit.ATTENTION if silent or left or ill or answer.unchecked else Exit.DONE
+    return silent or left or ill or bool(answer.unchecked)
 
 
 def show(answer: Examination) -> Iterator[Block]:
@@ -109,4 +108,4 @@ def _with_command(says: str, command: str | None) -> Iterator[Block]:
         yield from typed(command, 6)
 
 
-add(typer_app, VERB, show, status=_status)
+add(typer_app, VERB, show, attention=_attention)

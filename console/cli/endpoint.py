@@ -8,7 +8,6 @@ from ..operations.endpoint_check import in_words
 from ..operations.endpoints import CHANGES, LIST, EndpointChange, EndpointList
 from ..operations.words import count
 from .command import plain_typer
-from .exit import Exit
 from .output import Block, Line, Styled, TextTable, line
 from .verb import add
 
@@ -44,10 +43,6 @@ def _show_changed(answer: EndpointChange) -> Iterator[Block]:
         yield from (line(text, indent=2) for text in in_words(answer.check))
 
 
-def _status(answer: EndpointChange) -> Exit:
-    return Exit.ATTENTION if answer.complaints else Exit.DONE
-
-
 add(typer_app, LIST, _show_list)
 for _verb in CHANGES:
-    add(typer_app, _verb, _show_changed, status=_status)
+    add(typer_app, _verb, _show_changed, attention=lambda answer: answer.complaints)

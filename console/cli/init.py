@@ -7,15 +7,10 @@ from collections.abc import Iterator
 from ..operations.dlqs import VERB, Inventory
 from ..operations.words import count, duration
 from .command import plain_typer
-from .exit import Exit
 from .output import Block, Line, Part, Styled, TextTable, line, typed
 from .verb import add
 
 typer_app = plain_typer()
-
-
-def _status(answer: Inventory) -> Exit:
-    return Exit.ATTENTION if answer.unread else Exit.DONE
 
 
 def show(found: Inventory) -> Iterator[Block]:
@@ -72,4 +67,4 @@ def _encryption(encryption: str | None) -> Part:
     return Styled("none", "alarm") if encryption == "none" else encryption
 
 
-add(typer_app, VERB, show, status=_status)
+add(typer_app, VERB, show, attention=lambda answer: answer.unread)

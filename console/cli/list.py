@@ -12,7 +12,6 @@ from ..operations.places import SearchedPlace, UnsearchedPlace
 from ..operations.words import clock, count, duration, size
 from . import verb
 from .command import plain_typer
-from .exit import Exit
 from .output import Block, Line, Styled, line, said, typed
 
 # Characters of a body that a terminal is given; JSON has all of it.
@@ -133,8 +132,4 @@ def _some(places: Sequence[str]) -> str:
     return ", ".join(places[:_MAX_PLACES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _status(answer: MessageList) -> Exit:
-    return Exit.DONE if answer.is_sure else Exit.ATTENTION
-
-
-verb.add(typer_app, VERB, show, status=_status)
+verb.add(typer_app, VERB, show, attention=lambda answer: not answer.is_sure)

@@ -20,7 +20,6 @@ from ..operations.session import Session
 from ..operations.words import count
 from . import run
 from .command import plain_typer
-from .exit import Exit
 from .output import Block, Styled, line, typed
 
 typer_app = plain_typer()
@@ -59,10 +58,9 @@ def _by_editor(text: str) -> str:
     return after
 
 
-def _status(answer: Retried) -> Exit:
-    if answer.not_edited or any(map(ended_badly, answer.reports)):
-        return Exit.ATTENTION
-    return run.needs_person(answer)
+def _attention(answer: Retried) -> bool:
+    amiss = bool(answer.not_edited) or any(map(ended_badly, answer.reports))
+    return amiss or run.needs_person(answer)
 
 
 def _show(answer: Retried) -> Iterator[Block]:
@@ -90,4 +88,4 @@ def _report(report: Mapping[str, Any]) -> Iterator[Block]:
         yield line(figure, indent=2)
 
 
-run.add_runs(typer_app, VERB, _show, _status, ask=_ask)
+run.add_runs(typer_app, VERB, _show, _attention, ask=_ask)

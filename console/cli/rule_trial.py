@@ -9,7 +9,6 @@ from ..operations.rule_trial import TEST, RuleTrial, Tested
 from ..operations.rules import about, matches_of
 from ..operations.words import count, duration
 from .command import plain_typer
-from .exit import Exit
 from .list import not_searched
 from .output import Block, Line, Styled, TextTable, line, said
 from .verb import add
@@ -66,9 +65,4 @@ def _files(answer: RuleFiles) -> Iterator[Block]:
         yield line(f"Not checked without a cdk.json: {'; '.join(answer.unchecked)}.")
 
 
-def _has_mistakes(answer: Tested) -> Exit:
-    wrong = answer.files is not None and answer.files.mistakes
-    return Exit.ATTENTION if wrong else Exit.DONE
-
-
-add(typer_app, TEST, _tested, status=_has_mistakes)
+add(typer_app, TEST, _tested, attention=lambda answer: answer.files and answer.files.mistakes)

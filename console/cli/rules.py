@@ -24,7 +24,6 @@ from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking
 from .command import plain_typer
-from .exit import Exit
 from .output import Block, Line, Part, Styled, line, typed
 from .verb import add
 
@@ -132,13 +131,9 @@ def _applied(answer: AppliedRules) -> Iterator[Block]:
         yield line(Styled(says, "alarm"), f"{', '.join(answer.raced)}; look again.")
 
 
-def _was_raced(answer: AppliedRules) -> Exit:
-    return Exit.ATTENTION if answer.raced else Exit.DONE
-
-
 add(typer_app, rules.LIST, _list)
 add(typer_app, rules.ADD, _changed, ask=_ending, says_plan=True)
 add(typer_app, rules.DISABLE, _changed)
 add(typer_app, rules.REMOVE, _changed)
 add(typer_app, rules.UNDO, _changed)
-add(typer_app, APPLY, _applied, status=_was_raced)
+add(typer_app, APPLY, _applied, attention=lambda answer: answer.raced)

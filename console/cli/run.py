@@ -32,7 +32,6 @@ from ..operations.verbs import Verb
 from ..operations.words import clock, count, duration
 from . import output
 from .command import plain_typer
-from .exit import Exit
 from .output import Block, Line, Styled, TextTable, line, said, typed
 from .verb import add
 
@@ -76,10 +75,9 @@ def _followed(session: Session, answer: Any) -> Any:
     return replace(answer, runs=tuple(rows))
 
 
-def needs_person(answer: Any) -> Exit:
-    """The exit status: 1 if a run waits for a person, or a message was not processed."""
-    ended = all(run.state == RunState.DONE and not _failed(run) for run in answer.runs)
-    return Exit.DONE if ended else Exit.ATTENTION
+def needs_person(answer: Any) -> bool:
+    """Whether a run waits for a person, or a message was not processed."""
+    return not all(run.state == RunState.DONE and not _failed(run) for run in answer.runs)
 
 
 def _failed(run: ReplayRow) -> int:
@@ -100,11 +98,11 @@ def add_runs(
     parent: typer.Typer,
     verb: Verb,
     show: Callable[[Any], Iterator[Block]] = show_ended,
-    status: Callable[[Any], Exit] = needs_person,
+    attention: Callable[[Any], object] = needs_person,
     **more: Any,
 ) -> None:
     """Make a verb that starts runs a command: it follows them to their end."""
-    add(parent, verb, show, follow=_followed, status=status, **more)
+    add(parent, verb, show, follow=_followed, attention=attention, **more)
 
 
 def show_run(run: ReplayRow) -> Iterator[Block]:
@@ -217,9 +215,8 @@ def _show_change(change: ReplayChange) -> Iterator[Block]:
         yield from typed(command)
 
 
-def _list_status(answer: ReplayList) -> Exit:
-    waits = any(run.state in IN_TROUBLE or run.lost for run in answer.runs)
-    return Exit.ATTENTION if waits else Exit.DONE
+def _is_troubled(answer: ReplayList) -> bool:
+    return any(run.state in IN_TROUBLE or run.lost for run in answer.runs)
 
 
 # A run that is shown.
@@ -334,6 +331,6 @@ def _group(group: GroupAccount) -> tuple[str, str, str]:
     return f"{group.name or 'not on record'}{category}", f"{group.messages:,}", counts
 
 
-add(typer_app, LIST, show_list, status=_list_status)
+add(typer_app, LIST, show_list, attention=_is_troubled)
 for _verb in CHANGES:
     add(typer_app, _verb, _show_change)

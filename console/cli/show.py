@@ -32,7 +32,7 @@ from . import verb
 from .audit import show_change
 from .circuit import show_circuit
 from .command import plain_typer
-from .exit import PAGE_NEEDS, Exit
+from .exit import PAGE_NEEDS
 from .groups import in_versions, marked, table
 from .list import content
 from .output import Block, Line, Part, Styled, TextTable, line, said, typed
@@ -92,14 +92,14 @@ def _changes(changes: Sequence[AuditLine], now: datetime) -> Iterator[Block]:
         yield from show_change(change, now)
 
 
-def status(answer: Shown) -> Exit:
+def _attention(answer: Shown) -> bool:
     """Whether something could not be read, or needs a person."""
     unread = answer.unread or (answer.pipeline is not None and answer.pipeline.unread)
     unsearched = answer.message is not None and not answer.message.is_whole
     run, account = answer.run, answer.outcomes
     trouble = run and (run.run.state in IN_TROUBLE or run.run.lost or run.missed)
     wrong = account and (account.unaccounted or account.missed)
-    return Exit.ATTENTION if unread or unsearched or trouble or wrong else Exit.DONE
+    return bool(unread or unsearched or trouble or wrong)
 
 
 def _read(session: Session, request: ShowRequest) -> Shown:
@@ -119,7 +119,7 @@ def _read(session: Session, request: ShowRequest) -> Shown:
     return replace(answer, outcomes=replace(account, file=request.html))
 
 
-verb.add(typer_app, replace(VERB, read=_read), show, status=status)
+verb.add(typer_app, replace(VERB, read=_read), show, attention=_attention)
 
 
 # A message.

@@ -20,7 +20,6 @@ from ..operations.queue import QueueDepth
 from ..operations.status import VERB, AppStatus
 from ..operations.words import clock, count, duration, moment
 from .command import plain_typer
-from .exit import Exit
 from .output import Block, Line, Part, Styled, TextTable, line, live, typed
 from .progress import end
 from .verb import add
@@ -31,9 +30,9 @@ typer_app = plain_typer()
 _EVERY = 5.0
 
 
-def _exit(answer: AppStatus) -> Exit:
+def _is_unread(answer: AppStatus) -> object:
     unread = any(item.kind == TroubleKind.UNREAD for item in answer.attention)
-    return Exit.ATTENTION if unread or (answer.flow and answer.flow.unread) else Exit.DONE
+    return unread or (answer.flow and answer.flow.unread)
 
 
 def _watch(read: Callable[[], AppStatus]) -> AppStatus:
@@ -360,7 +359,7 @@ add(
     typer_app,
     VERB,
     show,
-    status=_exit,
+    attention=_is_unread,
     check=lambda answer: answer.needs_person,
     watch=_watch,
 )

@@ -34,7 +34,7 @@ def add(
     verb: Verb,
     show: Show,
     *,
-    status: Callable[[Any], Exit] = lambda _: Exit.DONE,
+    attention: Callable[[Any], object] = lambda _: False,
     ask: Callable[[Session, Any], Any] = lambda _, plan: plan,
     follow: Callable[[Session, Any], Any] = lambda _, done: done,
     check: Callable[[Any], bool] = lambda _: False,
@@ -43,6 +43,7 @@ def add(
 ) -> None:
     """Make the verb a command of `parent`; `show` is its answer for a person.
 
+    `attention` says whether it ends with 1, as something has failed or needs a person.
     `ask` completes a plan with what a person says, and `follow` what was done with what has come of
     it. `check` says whether --check, if the request has it, ends with 1. `watch` shows the answer
     again and again with --watch, and returns the last one. With `says_plan` a person who was not
@@ -57,7 +58,7 @@ def add(
             shown = watch is not None and request.watch
             answer = watch(read) if watch is not None and shown else read()
             is_found = getattr(request, "check", False) and check(answer)
-            ends = Exit.ATTENTION if is_found else status(answer)
+            ends = _status(is_found or attention(answer))
             return Reply(answer, (lambda _: ()) if shown else show, ends)
         unasked: list[str] = []
         done = _change(session, verb, request, given, ask, unasked)
@@ -65,7 +66,7 @@ def add(
             return Reply(done, _planned)
         done = follow(session, done)
         plan = chain(*map(said, unasked)) if says_plan else ()
-        return Reply(done, lambda done: chain(plan, show(done)), status(done))
+        return Reply(done, lambda done: chain(plan, show(done)), _status(attention(done)))
 
     options = [
         option(field.name, _annotation(field), _default(field))
@@ -83,6 +84,10 @@ def add(
         options.append(option(OF_PIPELINES, SomePipelines))
     run.__dict__.update(verb=verb, show=show)
     command(parent, verb.name, run, options, says=verb.help, example=verb.examples)
+
+
+def _status(attention: object) -> Exit:
+    return Exit.ATTENTION if attention else Exit.DONE
 
 
 def _change(
