@@ -81,7 +81,7 @@ def page_beside(sandbox: Sandbox) -> Iterator[None]:
     """
     own = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
     with subprocess.Popen(
-        [sys.executable, "-m", "console.cli", "ui", "--act"],
+        [sys.executable, "-m", "console", "ui", "--act"],
         cwd=ROOT,
         env={**own, **said(sandbox.environment)},
         stdin=subprocess.DEVNULL,

@@ -26,7 +26,7 @@ from ..operations import aws as clients
 from ..operations.errors import Cause, Denied, Problem, explain
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE
-from . import completion, output, progress
+from . import completion, output
 from .commands import BESIDE_READER, help_after_refusal
 from .exit import exit_status
 from .output import Reply
@@ -266,9 +266,9 @@ def perform(
         query = output.compiled(shared.query)
         connect = partial(clients.connect, shared.profile, shared.region)
         try:
-            reply = run(Session(connect, app, say=progress.say, pause=progress.pause))
+            reply = run(Session(connect, app, say=output.say, pause=output.pause))
         finally:
-            progress.end()
+            output.end_progress()
         output.write(reply, as_json=shared.json, as_lines=shared.jsonl, query=query)
     except BrokenPipeError:
         raise

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
@@ -331,3 +332,30 @@ def _table(block: TextTable) -> RenderableType:
     for row in block.rows:
         table.add_row(*(_text((cell,)) for cell in row))
     return table
+
+
+# A line on standard error that shows that `dlq` waits, and for what.
+
+
+def pause(seconds: float) -> None:
+    """Waits between two looks; tests do not."""
+    time.sleep(seconds)
+
+
+_SHOWN: list[str] = []
+
+
+def say(says: str) -> None:
+    """Shows how far a long look is, on a terminal alone."""
+    if sys.stderr.isatty():
+        _SHOWN[:] = [says]
+        sys.stderr.write(f"\r\x1b[K{printable(says)}")
+        sys.stderr.flush()
+
+
+def end_progress() -> None:
+    """Takes the line of `say` away, if there is one."""
+    if _SHOWN and sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+    _SHOWN.clear()

@@ -20,8 +20,7 @@ from ..operations.queue import QueueDepth
 from ..operations.status import VERB, AppStatus
 from ..operations.words import clock, count, duration, moment
 from .command import plain_typer
-from .output import Block, Line, Part, Styled, TextTable, line, live, typed
-from .progress import end
+from .output import Block, Line, Part, Styled, TextTable, end_progress, line, live, typed
 from .verb import add
 
 typer_app = plain_typer()
@@ -53,7 +52,7 @@ def _watch(read: Callable[[], AppStatus]) -> AppStatus:
                     if answer is None:
                         raise
                     stale = [line(Styled(f"Not read again: {problem.says}", "alarm"))]
-                end()
+                end_progress()
                 paint([*stale, *show(answer)])
                 time.sleep(_EVERY)
         except KeyboardInterrupt:

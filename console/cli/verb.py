@@ -15,10 +15,10 @@ import typer
 from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE, AskedField, Planned, TextFile, Verb, always
-from . import asking, completion, progress
+from . import asking, completion
 from .command import OF_PIPELINES, SomePipelines, command, option
 from .exit import Exit
-from .output import Block, Reply, said
+from .output import Block, Reply, end_progress, said
 
 Show = Callable[[Any], Iterable[Block]]
 
@@ -108,14 +108,14 @@ def _change(
     change = verb.change(request) if callable(verb.change) else verb.change
     why = asking.reason(reason, "" if only_planned else change)
     plan = verb.prepare(session, request)
-    progress.end()
+    end_progress()
     if verb.question is None:
         return verb.commit(session, plan, why)
     plan = ask(session, plan)
     would = list(verb.question(plan))
     if only_planned:
         would += verb.trial(session, plan) if verb.trial is not None else ()
-        progress.end()
+        end_progress()
         return Planned(**session.place, would=would)
     if verb.severe is not None and verb.severe(plan):
         asking.confirm_by_name(session, given["confirm"], *would)

@@ -55,7 +55,7 @@ UNKNOWN = "unknown"
 _BECAUSE = "because"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine:
     """One change: who made it, when, what, why, and what it did."""
 
@@ -69,11 +69,11 @@ class AuditLine:
     via: Annotated[
         str, f"`{BY_DLQ}`, `{BY_PAGE}`, or `{OUTSIDE}`: the console, an API, or another program"
     ]
-    who: Annotated[str | None, "ARN of the caller, with the session; null outside dlq"]
-    user_id: Annotated[str | None, "the caller's UserId, which IAM has checked; null outside dlq"]
-    why: Annotated[str, "the reason given; empty without one"]
+    who: Annotated[str | None, "ARN of the caller, with the session; null outside dlq"] = None
+    user_id: Annotated[str | None, "the caller's UserId, checked by IAM; null outside dlq"] = None
+    why: Annotated[str, "the reason given; empty without one"] = ""
     outcome: Annotated[str, f"`done`, `failed`, or `{UNKNOWN}`: it was stopped before it could say"]
-    error: Annotated[str | None, "name of the error that it failed with"]
+    error: Annotated[str | None, "name of the error that it failed with"] = None
     before: Annotated[Mapping[str, Any] | None, "what it was; null if it is new or not on record"]
     after: Annotated[Mapping[str, Any] | None, "what it became; null if it is gone or unknown"]
     ended: Annotated[datetime | None, "when it was done or had failed; null if unknown"]
@@ -216,11 +216,7 @@ def _outside(row: Row) -> AuditLine:
         command=ENDPOINT_EDIT if "endpoint" in row else RULE_EDIT,
         target=_target(row),
         via=OUTSIDE,
-        who=None,
-        user_id=None,
-        why="",
         outcome="done",
-        error=None,
         before=before,
         after=after,
         ended=_time(row),
@@ -415,7 +411,7 @@ def _enough(rows: Sequence[Row], question: AuditQuestion, floor: float) -> bool:
     return len(_whole(rows, question, floor)) > question.limit
 
 
-def _whole(rows: Sequence[Row], question: AuditQuestion, floor: float) -> Sequence[AuditLine]:
+def _whole(rows: Sequence[Row], question: AuditQuestion, floor: float) -> list[AuditLine]:
     """The changes that are asked for, none of which may lack a row."""
     found = (line for line in lines(rows) if line.at.timestamp() >= floor)
     return [line for line in found if question.wants(line)]

@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from deadletter.contract import Category
 
@@ -26,10 +26,6 @@ from .queue import DeployedQueue, deployed_queue
 from .session import Session
 from .verbs import Asked, Verb
 from .words import count
-
-if TYPE_CHECKING:
-    from mypy_boto3_lambda import LambdaClient
-    from mypy_boto3_sqs import SQSClient
 
 # Seconds for all queues of an account: a thousand take ten.
 _PATIENCE = 60.0
@@ -119,7 +115,7 @@ def read(session: Session) -> Account:
     _ = aws.sqs, aws.cloudwatch  # made before there are threads
     with side_by_side(Deadline(_PATIENCE)) as start:
         ask = Asking(start)
-        urls = start(partial(_urls, aws.sqs)).answer("The account's queues (SQS)")
+        urls = start(partial(_urls, aws)).answer("The account's queues (SQS)")
         reads = [ask(f"queue {url}", deployed_queue, aws.sqs, url) for url in urls[:MOST_QUEUES]]
         queues = {queue.arn: queue for read in reads if (queue := read()) is not None}
         names = {q.dlq_arn.rpartition(":")[2] for q in queues.values() if q.dlq_arn}
@@ -161,17 +157,17 @@ def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str) -> Mapping[str, Any]:
         **({"fifo": True} if main.fifo else {}),
         "main_queue": {"arn": main.arn},
         "dlq": {"arn": dlq_arn},
-        "consumer": _consumer(aws.functions, main),
+        "consumer": _consumer(aws, main),
         # Who can cure what is parked: each looks into a queue of their own.
         "parking": {str(category): str(category) for category in Category},
     }
 
 
-def _consumer(functions: LambdaClient, main: DeployedQueue) -> object:
-    match functions.list_event_source_mappings(EventSourceArn=main.arn)["EventSourceMappings"]:
+def _consumer(aws: Aws, main: DeployedQueue) -> object:
+    match aws.functions.list_event_source_mappings(EventSourceArn=main.arn)["EventSourceMappings"]:
         case [mapping]:
             arn, id_ = mapping["FunctionArn"], mapping["UUID"]
-            timeout = functions.get_function_configuration(FunctionName=arn)["Timeout"]
+            timeout = aws.functions.get_function_configuration(FunctionName=arn)["Timeout"]
             kind = {"kind": "function", "function_arn": arn}
             return {**kind, "timeout": timeout, "mapping_id": id_}
     return "none"
@@ -298,8 +294,8 @@ def _object(path: Path, text: str | None) -> Mapping[str, Any]:
     return data
 
 
-def _urls(sqs: SQSClient) -> Sequence[str]:
-    urls = rows(sqs, "list_queues", "QueueUrls", PaginationConfig={"PageSize": 1_000})
+def _urls(aws: Aws) -> Sequence[str]:
+    urls = rows(aws.sqs, "list_queues", "QueueUrls", PaginationConfig={"PageSize": 1_000})
     return [*islice(urls, MOST_QUEUES + 1)]
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from deadletter.contract import BOTO3_VARIABLE, pipeline_prefix
 
@@ -36,14 +36,6 @@ from .removal import Removal
 from .session import Session
 from .verbs import Asked, Verb
 from .watched import Memories, read_memories
-
-if TYPE_CHECKING:
-    from mypy_boto3_cloudwatch import CloudWatchClient
-    from mypy_boto3_events import EventBridgeClient
-    from mypy_boto3_lambda import LambdaClient
-    from mypy_boto3_sns import SNSClient
-    from mypy_boto3_sqs import SQSClient
-
 
 # What the tests run with; Lambda's own moves on.
 TESTED_BOTOCORE = "1.43.106"
@@ -189,15 +181,14 @@ def _examine(
         mains, dlq = _family(aws, ask, given, is_main=pipeline is not None)
         queues = [*mains, *([dlq] if dlq else [])]
         reads = {
-            queue.arn: ask("event source mappings", _mappings, aws.functions, queue.arn)
-            for queue in queues
+            queue.arn: ask("event source mappings", _mappings, aws, queue.arn) for queue in queues
         }
         keys = {
             key: ask(f"key {key}", read_key, aws.kms, key)
             for key in {queue.key for queue in queues if queue.key}
             if not key.startswith("alias/aws/")
         }
-        ringing = ask("alarms", _alarms, aws.cloudwatch, {queue.name for queue in queues})
+        ringing = ask("alarms", _alarms, aws, {queue.name for queue in queues})
         ages = None
         if dlq is not None and backlog(dlq.messages, None):
             ages = ask("the age of messages", oldest_ages, aws.cloudwatch, [dlq.name], session.now)
@@ -227,9 +218,7 @@ def _examine(
             names |= {pipeline.consumer_function.rpartition(":function:")[2]} - {""}
             # These make their most needed calls without boto3, unless a variable says otherwise.
             names |= {f"{prefix}{role}" for role in ("redrive", "route", "replay", "probe")}
-        functions = {
-            name: ask(f"function {name}", _consumer, aws.functions, name) for name in names
-        }
+        functions = {name: ask(f"function {name}", _consumer, aws, name) for name in names}
         facts = Examined(
             mains=mains,
             dlq=dlq,
@@ -285,38 +274,40 @@ def _family(
         says_so = any(word in given.name.lower() for word in ("dlq", "dead", "failed", "error"))
         alone = not mains and given.allowed_sources is None and not says_so
         return ([given], None) if alone else (mains, given)
-    dlq = ask("the DLQ", _named, aws.sqs, given.dlq_arn, given)()
+    dlq = ask("the DLQ", _named, aws, given.dlq_arn, given)()
     mains = () if dlq is None else _sources(aws, ask, dlq.url)
     return [given, *(main for main in mains if main.arn != given.arn)], dlq
 
 
 def _sources(aws: Aws, ask: Asking, url: str) -> Sequence[DeployedQueue]:
-    urls = ask("the DLQ's sources", _source_urls, aws.sqs, url)() or ()
+    urls = ask("the DLQ's sources", _source_urls, aws, url)() or ()
     reads = [ask("a source of the DLQ", deployed_queue, aws.sqs, source) for source in urls]
     return [queue for read in reads if (queue := read()) is not None]
 
 
-def _source_urls(sqs: SQSClient, url: str) -> Sequence[str]:
-    urls = rows(sqs, "list_dead_letter_source_queues", "queueUrls", QueueUrl=url)
+def _source_urls(aws: Aws, url: str) -> Sequence[str]:
+    urls = rows(aws.sqs, "list_dead_letter_source_queues", "queueUrls", QueueUrl=url)
     return [*islice(urls, _MOST_MAINS)]
 
 
-def _named(sqs: SQSClient, arn: str, beside: DeployedQueue) -> DeployedQueue:
+def _named(aws: Aws, arn: str, beside: DeployedQueue) -> DeployedQueue:
     """The queue of this ARN. One of the same account has the same URL but for the name."""
     owner, _, name = arn.rpartition(":")
     if owner == beside.arn.rpartition(":")[0]:
-        return deployed_queue(sqs, f"{beside.url.rpartition('/')[0]}/{name}")
+        return deployed_queue(aws.sqs, f"{beside.url.rpartition('/')[0]}/{name}")
     account = owner.rpartition(":")[2]
-    url = sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
-    return deployed_queue(sqs, url)
+    url = aws.sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
+    return deployed_queue(aws.sqs, url)
 
 
-def _mappings(functions: LambdaClient, arn: str) -> Sequence[QueueMapping]:
-    found = rows(functions, "list_event_source_mappings", "EventSourceMappings", EventSourceArn=arn)
-    return [_mapping(functions, row) for row in found]
+def _mappings(aws: Aws, arn: str) -> Sequence[QueueMapping]:
+    found = rows(
+        aws.functions, "list_event_source_mappings", "EventSourceMappings", EventSourceArn=arn
+    )
+    return [_mapping(aws, row) for row in found]
 
 
-def _has_pause_tag(functions: LambdaClient, row: Mapping[str, Any]) -> bool | None:
+def _has_pause_tag(aws: Aws, row: Mapping[str, Any]) -> bool | None:
     """Whether our tag says that we paused a mapping; None if its tags could not be read."""
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -326,13 +317,13 @@ def _has_pause_tag(functions: LambdaClient, row: Mapping[str, Any]) -> bool | No
     if not arn:
         return None
     try:
-        return PAUSE_TAG in functions.list_tags(Resource=arn).get("Tags", {})
+        return PAUSE_TAG in aws.functions.list_tags(Resource=arn).get("Tags", {})
     except (BotoCoreError, ClientError):
         # Another answer than a refusal leaves the same doubt.
         return None
 
 
-def _mapping(functions: LambdaClient, row: Mapping[str, Any]) -> QueueMapping:
+def _mapping(aws: Aws, row: Mapping[str, Any]) -> QueueMapping:
     enabled = row.get("State") not in ("Disabled", "Disabling")
     pollers = (row.get("ProvisionedPollerConfig") or {}).get("MinimumPollers")
     return QueueMapping(
@@ -343,19 +334,19 @@ def _mapping(functions: LambdaClient, row: Mapping[str, Any]) -> QueueMapping:
         enabled=enabled,
         pollers=pollers,
         concurrency=(row.get("ScalingConfig") or {}).get("MaximumConcurrency"),
-        is_paused=False if enabled else _has_pause_tag(functions, row),
+        is_paused=False if enabled else _has_pause_tag(aws, row),
     )
 
 
-def _consumer(functions: LambdaClient, name: str) -> QueueConsumer:
-    configuration: Mapping[str, Any] = functions.get_function_configuration(FunctionName=name)
+def _consumer(aws: Aws, name: str) -> QueueConsumer:
+    configuration: Mapping[str, Any] = aws.functions.get_function_configuration(FunctionName=name)
     isolated = (configuration.get("TenancyConfig") or {}).get("TenantIsolationMode") == "PER_TENANT"
     variables = configuration.get("Environment", {}).get("Variables", {})
     by_boto3 = variables.get(BOTO3_VARIABLE, "0") not in ("", "0")
     return QueueConsumer(name, configuration.get("Timeout", 3), isolated, by_boto3)
 
 
-def _alarms(cloudwatch: CloudWatchClient, queues: Collection[str]) -> Sequence[QueueAlarm]:
+def _alarms(aws: Aws, queues: Collection[str]) -> Sequence[QueueAlarm]:
     """The alarms on metrics of these queues."""
     return [
         QueueAlarm(
@@ -365,7 +356,7 @@ def _alarms(cloudwatch: CloudWatchClient, queues: Collection[str]) -> Sequence[Q
             tuple(alarm.get("AlarmActions", ())),
             alarm.get("ActionsEnabled", True),
         )
-        for alarm in alarms(cloudwatch)
+        for alarm in alarms(aws.cloudwatch)
         for metric, queue in _watched(alarm)
         if queue in queues
     ]
@@ -386,20 +377,20 @@ def _other_uses(aws: Aws, ask: Asking, arn: str) -> Sequence[Callable[[], Sequen
     """Other services that send what they could not deliver to a DLQ: it was in no main queue."""
     first = f"the first {_MOST_USES}"
     return [
-        ask(f"{first} Lambda functions", _function_uses, aws.functions, arn),
-        ask(f"{first} SNS subscriptions", _subscription_uses, aws.sns, arn),
-        ask(f"{first} EventBridge rules", _rule_uses, aws.events, arn),
+        ask(f"{first} Lambda functions", _function_uses, aws, arn),
+        ask(f"{first} SNS subscriptions", _subscription_uses, aws, arn),
+        ask(f"{first} EventBridge rules", _rule_uses, aws, arn),
     ]
 
 
-def _function_uses(functions: LambdaClient, arn: str) -> Sequence[str]:
+def _function_uses(aws: Aws, arn: str) -> Sequence[str]:
     """The functions that send failed asynchronous invocations to the queue, in words."""
     found = []
-    for row in islice(rows(functions, "list_functions", "Functions"), _MOST_USES):
+    for row in islice(rows(aws.functions, "list_functions", "Functions"), _MOST_USES):
         name = row["FunctionName"]
         if row.get("DeadLetterConfig", {}).get("TargetArn") == arn:
             found.append(f"the DLQ of asynchronous invocations of Lambda function {name}")
-        answer = functions.list_function_event_invoke_configs(FunctionName=name)
+        answer = aws.functions.list_function_event_invoke_configs(FunctionName=name)
         found += [
             f"the on-failure destination of Lambda function {name}"
             for config in answer.get("FunctionEventInvokeConfigs", ())
@@ -408,15 +399,15 @@ def _function_uses(functions: LambdaClient, arn: str) -> Sequence[str]:
     return found
 
 
-def _subscription_uses(sns: SNSClient, arn: str) -> Sequence[str]:
+def _subscription_uses(aws: Aws, arn: str) -> Sequence[str]:
     """The SNS subscriptions whose undelivered notifications go to the queue, in words."""
     found = []
-    for row in islice(rows(sns, "list_subscriptions", "Subscriptions"), _MOST_USES):
+    for row in islice(rows(aws.sns, "list_subscriptions", "Subscriptions"), _MOST_USES):
         subscription = row.get("SubscriptionArn", "")
         if not subscription.startswith("arn:"):
             # It waits for its confirmation.
             continue
-        answer = sns.get_subscription_attributes(SubscriptionArn=subscription)
+        answer = aws.sns.get_subscription_attributes(SubscriptionArn=subscription)
         policy = json.loads(answer["Attributes"].get("RedrivePolicy") or "{}")
         if policy.get("deadLetterTargetArn") == arn:
             topic = row["TopicArn"].rpartition(":")[2]
@@ -424,12 +415,12 @@ def _subscription_uses(sns: SNSClient, arn: str) -> Sequence[str]:
     return found
 
 
-def _rule_uses(events: EventBridgeClient, arn: str) -> Sequence[str]:
+def _rule_uses(aws: Aws, arn: str) -> Sequence[str]:
     """The targets of EventBridge rules whose undelivered events go to the queue, in words."""
     return [
         f"the DLQ of target {target['Id']} of EventBridge rule {rule['Name']}"
-        for rule in islice(rows(events, "list_rules", "Rules"), _MOST_USES)
-        for target in events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
+        for rule in islice(rows(aws.events, "list_rules", "Rules"), _MOST_USES)
+        for target in aws.events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
         if target.get("DeadLetterConfig", {}).get("Arn") == arn
     ]
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from deadletter.contract import BOTO3_VARIABLE, DAY, Mode
 from deadletter.signals.troubles import worded
 
-from .key_policy import EncryptionKey, KeyUse, troubles
+from .key_policy import EncryptionKey, KeyUse, listed, statements, troubles
 from .queue import NONE, DeployedQueue
 from .words import duration
 
@@ -482,10 +482,10 @@ class _Checks:
             yield DoctorFault.UNENCRYPTED.of(
                 queue.name, self._set(queue, SqsManagedSseEnabled="true")
             )
-        statements = _statements(queue.policy)
-        if not any(map(_demands_tls, statements)):
+        found = statements(queue.policy)
+        if not any(map(_demands_tls, found)):
             demand = {**_ONLY_WITH_TLS, "Resource": queue.arn}
-            policy = {"Version": "2012-10-17", **queue.policy, "Statement": [*statements, demand]}
+            policy = {"Version": "2012-10-17", **queue.policy, "Statement": [*found, demand]}
             yield DoctorFault.NO_TLS.of(queue.name, self._set(queue, Policy=json.dumps(policy)))
         if queue.encryption == _MANAGED_KEY:
             fix = self._set(queue, KmsMasterKeyId="", SqsManagedSseEnabled="true")
@@ -504,7 +504,7 @@ class _Checks:
             remedy = f"name it in the settings ({setting}.kms_key_arn) and deploy"
             remedy = remedy if is_ours else "give this queue a DLQ of its own"
             yield DoctorFault.KEY_UNKNOWN.of(queue.name, None, key=key.id, remedy=remedy)
-        if key.policy is not None and not any(map(_lets_iam_decide, _statements(key.policy))):
+        if key.policy is not None and not any(map(_lets_iam_decide, statements(key.policy))):
             shows = f"--policy-name default {self._region} --output text"
             yield DoctorFault.KEY_CLOSED.of(
                 queue.name, f"aws kms get-key-policy {named} {shows}", key=key.id
@@ -594,17 +594,6 @@ def _names(mains: Sequence[DeployedQueue]) -> str:
     return " or ".join(main.name for main in mains) or "a main queue"
 
 
-# Policies. IAM takes a value or a list of values, and the name of a key in any case.
-
-
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _statements(policy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [each for each in _listed(policy.get("Statement", [])) if isinstance(each, dict)]
-
-
 _ONLY_WITH_TLS = {
     "Sid": "OnlyWithTls",
     "Effect": "Deny",
@@ -625,7 +614,7 @@ def _demands_tls(statement: Mapping[str, Any]) -> bool:
         if isinstance(keys, dict)
         for key, given in keys.items()
         if key.lower() == "aws:securetransport"
-        for value in _listed(given)
+        for value in listed(given)
     ]
     return statement.get("Effect") == "Deny" and "false" in values
 
@@ -633,7 +622,7 @@ def _demands_tls(statement: Mapping[str, Any]) -> bool:
 def _lets_iam_decide(statement: Mapping[str, Any]) -> bool:
     """Whether a statement of a key gives the account's root all actions, so that IAM decides."""
     principal = statement.get("Principal")
-    names = _listed(principal.get("AWS", []) if isinstance(principal, dict) else principal)
+    names = listed(principal.get("AWS", []) if isinstance(principal, dict) else principal)
     is_root = any(str(name).endswith(":root") or name == "*" for name in names)
-    allowed = _listed(statement.get("Action", []))
+    allowed = listed(statement.get("Action", []))
     return statement.get("Effect") == "Allow" and is_root and "kms:*" in allowed

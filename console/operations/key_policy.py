@@ -11,10 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from shlex import quote
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from mypy_boto3_sns import SNSClient
+from typing import Any
 
 # Its policy can't be changed, and names no service.
 _MANAGED_KEY = "alias/aws/sns"
@@ -145,7 +142,7 @@ def read_key(kms: Any, key: str) -> EncryptionKey:
     )
 
 
-def read_topic_key(sns: SNSClient, kms: Any, topic: str) -> EncryptionKey | None:
+def read_topic_key(sns: Any, kms: Any, topic: str) -> EncryptionKey | None:
     """The key that a topic is under; None if it is not encrypted."""
     attributes: Mapping[str, str] = sns.get_topic_attributes(TopicArn=topic)["Attributes"]
     key = attributes.get("KmsMasterKeyId")
@@ -169,7 +166,7 @@ def lacking(policy: Mapping[str, Any], use: KeyUse) -> tuple[Sequence[str], Sequ
 def with_statement(policy: Mapping[str, Any], use: KeyUse) -> Mapping[str, Any]:
     """The policy with the statement that allows the use."""
     sid = use.statement["Sid"]
-    others = [statement for statement in _statements(policy) if statement.get("Sid") != sid]
+    others = [statement for statement in statements(policy) if statement.get("Sid") != sid]
     return {"Version": "2012-10-17", **policy, "Statement": [*others, use.statement]}
 
 
@@ -177,7 +174,7 @@ def _allows(policy: Mapping[str, Any], use: KeyUse, action: str) -> bool | None:
     """Whether a policy allows an action; None if that cannot be said."""
     allowed: bool | None = False
     is_sure = True
-    for statement in _statements(policy):
+    for statement in statements(policy):
         holds = _all_of(_parts(statement, use, action))
         if holds is False:
             continue
@@ -233,11 +230,14 @@ def _all_of(parts: Iterator[bool | None]) -> bool | None:
 
 
 def _texts(value: object) -> Sequence[str]:
-    listed = value if isinstance(value, list) else [value]
-    return [text for text in listed if isinstance(text, str)]
+    return [text for text in listed(value) if isinstance(text, str)]
 
 
-def _statements(policy: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    found = policy.get("Statement", [])
-    listed = found if isinstance(found, list) else [found]
-    return [statement for statement in listed if isinstance(statement, dict)]
+def listed(value: object) -> Sequence[Any]:
+    """A value of a policy as a list: IAM takes one, or a list of them."""
+    return value if isinstance(value, list) else [value]
+
+
+def statements(policy: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The statements of a policy that are understood."""
+    return [each for each in listed(policy.get("Statement", [])) if isinstance(each, dict)]

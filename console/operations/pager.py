@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from deadletter.contract import EVERY_PIPELINE
 
@@ -15,9 +15,6 @@ from .deadline import Asking, side_by_side
 from .key_policy import KeyTrouble, key_uses, read_topic_key, troubles
 from .session import Session
 from .words import count
-
-if TYPE_CHECKING:
-    from mypy_boto3_sns import SNSClient
 
 SUBJECT = "TEST of the pager: nothing is wrong"
 """What the page begins with wherever it arrives; SNS takes at most 100 ASCII characters."""
@@ -63,7 +60,7 @@ def publish(session: Session) -> PagerTest:
     with side_by_side() as start:
         ask = Asking(start)
         unknown = "How many have subscribed to the topic is not known"
-        numbers = ask(unknown, _subscriptions, aws.sns, topic)() or {}
+        numbers = ask(unknown, _subscriptions, aws, topic)() or {}
         unknown = "Whether alarms reach the topic is not known, its key can't be read"
         found = ask(unknown, _key_troubles, aws, app.name, topic)()
     subscriptions, pending = numbers.get(CONFIRMED), numbers.get(PENDING)
@@ -104,10 +101,12 @@ def publish(session: Session) -> PagerTest:
     )
 
 
-def _subscriptions(sns: SNSClient, topic: str) -> Mapping[str, int]:
+def _subscriptions(aws: Aws, topic: str) -> Mapping[str, int]:
     """The number of the topic's subscriptions by their state."""
     numbers = {CONFIRMED: 0, PENDING: 0}
-    for subscription in rows(sns, "list_subscriptions_by_topic", "Subscriptions", TopicArn=topic):
+    for subscription in rows(
+        aws.sns, "list_subscriptions_by_topic", "Subscriptions", TopicArn=topic
+    ):
         # In place of an ARN, one that waits for its confirmation says so in a word.
         is_confirmed = subscription["SubscriptionArn"].startswith("arn:")
         numbers[CONFIRMED if is_confirmed else PENDING] += 1

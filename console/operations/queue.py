@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from .errors import Cause, Problem, error_code
+from .errors import Cause, Problem, error_code, read_json
 from .session import Session
 
 if TYPE_CHECKING:
@@ -140,8 +139,5 @@ def _sources(permission: str, arns: object) -> Sequence[str] | None:
 
 
 def _object(text: str | None) -> Mapping[str, object]:
-    try:
-        data = json.loads(text or "{}")
-    except ValueError:
-        return {}
+    data = read_json(text or "{}")
     return data if isinstance(data, dict) else {}

@@ -254,7 +254,7 @@ def _a_watched_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
                 ended = replace(run, state=RunState.DONE, messages=run.counted, counts=counts)
                 runs.change(run, replace(ended, generation=run.generation + 1))
 
-    monkeypatch.setattr("console.cli.progress.pause", pause)
+    monkeypatch.setattr("console.cli.output.pause", pause)
 
 
 @pytest.fixture(autouse=True)

@@ -193,7 +193,7 @@ def test_the_page_opens_beside_the_sandbox_and_ends_before_it(
         assert not said.with_suffix(".ended").exists()
     assert said.with_suffix(".ended").exists()
     words, environment = json.loads(said.read_text())
-    assert words == ["-m", "console.cli", "ui", "--act"]
+    assert words == ["-m", "console", "ui", "--act"]
     parse(shlex.join(["dlq", *words[2:]]))
     assert environment["BROWSER"] == "theirs"
     assert environment.items() >= VARIABLES.items()

@@ -187,7 +187,7 @@ def test_ctrl_c_stops_the_watching_and_not_the_run(
     orders: Any, functions: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders.park("orders", "POISON")
-    monkeypatch.setattr("console.cli.progress.pause", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("console.cli.output.pause", Mock(side_effect=KeyboardInterrupt))
     done = dlq("discard --in parked --all", *WHY, ends=Exit.STOPPED)
     run = plans(orders)["parking:default"].run_id
     assert re.search(r"^\d\d:\d\d:\d\d UTC  ", done.stderr, re.MULTILINE)

@@ -400,7 +400,7 @@ def taken(orders: Any, monkeypatch: pytest.MonkeyPatch) -> list[Held]:
             elif before.state is RunState.CANARY:
                 replays.change(before, replace(after, state=RunState.DONE, counts={"RECOVERED": 3}))
 
-    monkeypatch.setattr("console.cli.progress.pause", pause)
+    monkeypatch.setattr("console.cli.output.pause", pause)
     return made
 
 
@@ -507,7 +507,7 @@ def test_a_run_that_is_held_without_its_messages_is_ended_as_none_can_be_edited(
         orders.replays("orders").change(before, after)
 
     editor("1.10", "13")
-    monkeypatch.setattr("console.cli.progress.pause", pause)
+    monkeypatch.setattr("console.cli.output.pause", pause)
     refuses = "(the circuit is OPEN), so it was ended: nothing was edited"
     dlq("retry origin-0 --edit", *WHY, ends=Exit.ATTENTION, refuses=refuses)
     assert orders.replays("orders").all()[0].state is RunState.ABORTED

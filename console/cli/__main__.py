@@ -1,5 +1,0 @@
-"""`python -m console.cli` is `dlq` from a checkout, as `python -m console` is."""
-
-from .entry import main
-
-main()
