@@ -85,11 +85,11 @@ def test_a_clock_that_went_backwards_adds_nothing() -> None:
 
 
 def test_a_change_of_the_rate_gives_no_new_burst_and_takes_none_of_what_fits() -> None:
-    pace, _ = pace_of(50, 200, 80)
+    pace, clock = pace_of(50, 200, 80)
     pace.change(Rate(400, 500))
-    assert pace.free == pytest.approx(80)
+    assert pace.paid.free(clock()) == pytest.approx(80)
     pace.change(Rate(5, 20))
-    assert pace.free == pytest.approx(20)
+    assert pace.paid.free(clock()) == pytest.approx(20)
 
 
 def test_a_share_has_its_part_of_rate_burst_and_letters_and_room_for_one_letter() -> None:

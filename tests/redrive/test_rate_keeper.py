@@ -168,11 +168,11 @@ def test_a_change_of_pace_gives_no_new_burst() -> None:
     scene = began()
     scene.pace.take(200)
     scene.send(10)
-    assert scene.pace.free == pytest.approx(200.0)
+    assert scene.pace.paid.free(scene.clock()) == pytest.approx(200.0)
     scene.pace.take(200)
     scene.keeper.rate = replace(scene.keeper.rate, rate=5.0)
     scene.send(LOOK_SECONDS, share=0.0)
-    assert scene.pace.free <= 20.001
+    assert scene.pace.paid.free(scene.clock()) <= 20.001
 
 
 def test_above_the_first_rate_the_looks_are_closer() -> None:

@@ -96,7 +96,7 @@ def test_near_the_deadline_a_run_takes_what_there_is_and_then_ends() -> None:
     assert granted_after(run, clock) == (30, 0)
     with pytest.raises(RunStopped, match="the pace allows no more"):
         run.permission(100)
-    assert run._pace.free == pytest.approx(7)
+    assert run.paid.free(run.clock()) == pytest.approx(7)
 
 
 def test_every_chunk_of_a_run_is_full_and_the_pace_is_kept() -> None:
@@ -203,11 +203,11 @@ def test_the_backlog_is_read_again_only_five_seconds_after_the_last_time() -> No
 def test_only_what_was_granted_and_not_sent_goes_back_to_the_pace() -> None:
     run = limits(Clock(), Backlog(), tokens=4.0)
     run.give_back(0)
-    assert run._pace.free == pytest.approx(4.0)
+    assert run.paid.free(run.clock()) == pytest.approx(4.0)
     run.give_back(1)
-    assert run._pace.free == pytest.approx(5.0)
+    assert run.paid.free(run.clock()) == pytest.approx(5.0)
     run.give_back(-1)
-    assert run._pace.free == pytest.approx(5.0)
+    assert run.paid.free(run.clock()) == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize(("left", "most", "granted"), [(2, 100, 2), (2, 1, 1), (1, 100, 1)])
@@ -253,7 +253,7 @@ def test_of_eleven_letters_a_whole_batch_of_ten_is_granted() -> None:
     clock = Clock()
     run = limits(clock, Backlog(), rate=5.5, burst=500.0, tokens=11.0)
     assert granted_after(run, clock) == (10, 0)
-    assert run._pace.free == pytest.approx(1.0)
+    assert run.paid.free(run.clock()) == pytest.approx(1.0)
 
 
 def test_a_slow_pace_still_allows_one_letter_at_a_time() -> None:

@@ -19,7 +19,6 @@ from deadletter.redrive import queue_source, round_robin, run_limits
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.run_limits import RunLimits
-from deadletter.redrive.sending import UnfilledBatches
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline
 from tests.simulation.scheduler import EVERYWHERE, Fault, Plan, Process
@@ -35,7 +34,6 @@ ENOUGH_RATE = 1_000.0
 
 SEVERAL_RECEIVES = "waves of several receives"
 CHUNKS_AT_ONCE = "chunks moved beside another one"
-CARRIED = "letters that waited for the next chunk"
 SHORT_OF_MEMORY = "chunks that waited for memory"
 
 
@@ -125,7 +123,7 @@ class LongQueueSimulation(ShardsSimulation):
     def _watched(self) -> Iterator[None]:
         """Counts what a schedule with a short queue has none of."""
         receive, move = ChunkReceiver._receive, Mover.move
-        take, begins_chunk = UnfilledBatches.take, RunLimits._begins_chunk
+        begins_chunk = RunLimits._begins_chunk
         moving: Counter[int] = Counter()
 
         def receiving(receiver: Any, in_hand: Any, sizes: Sequence[int], **options: Any) -> Any:
@@ -140,11 +138,6 @@ class LongQueueSimulation(ShardsSimulation):
             finally:
                 moving[id(mover)] -= 1
 
-        def taking(unfilled: Any, *rest: Any) -> Any:
-            going = take(unfilled, *rest)
-            self.seen[CARRIED] += len(unfilled)
-            return going
-
         def beginning(run: RunLimits) -> bool:
             begins = begins_chunk(run)
             self.seen[SHORT_OF_MEMORY] += not begins
@@ -152,7 +145,6 @@ class LongQueueSimulation(ShardsSimulation):
 
         with (
             patch.object(RunLimits, "_begins_chunk", beginning),
-            patch.object(UnfilledBatches, "take", taking),
             patch.object(ChunkReceiver, "_receive", receiving),
             patch.object(Mover, "move", moved),
         ):

@@ -10,7 +10,7 @@ from deadletter.redrive.journal import Slot
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.queue_source import QueueSource
 from deadletter.redrive.receiving import LettersInHand
-from deadletter.redrive.sending import Sender, UnfilledBatches
+from deadletter.redrive.sending import Sender
 from deadletter.redrive.turns import Turns
 from tests.simulation.planting import Bugs, replaced
 
@@ -102,56 +102,4 @@ def _() -> Iterator[None]:
         return worker_of
 
     with replaced(Turns, "_worker_of", make):
-        yield
-
-
-# Of letters that wait for the next chunk, because their batch is not full.
-
-
-@bug("a letter that waited for its batch waits on when it is sent")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def take(self: Any, *rest: Any) -> Any:
-            waited = list(self._waiting)
-            going = original(self, *rest)
-            left = {order.copy for _, order in self._waiting}
-            self._waiting += [each for each in waited if each[1].copy not in left]
-            return going
-
-        return take
-
-    def forgetting(original: Any) -> Any:
-        return lambda self, copy: None
-
-    with replaced(UnfilledBatches, "take", make), replaced(Mover, "confirmation_of", forgetting):
-        yield
-
-
-@bug("a letter that waits for its batch is deleted with its chunk")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def moved(self: Any, letters: Any, gone: Any, left: Any) -> None:
-            original(self, letters, gone, left)
-            waiting = self._unfilled.orders
-            self.store.delete(
-                [(each.received, Confirmation(each.copy, "hope")) for each in waiting]
-            )
-
-        return moved
-
-    with replaced(QueueSource, "moved", make):
-        yield
-
-
-@bug("a letter that waits for its batch is visible to other runs")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def moved(self: Any, letters: Any, gone: Any, left: Any) -> None:
-            original(self, letters, gone, left)
-            waiting = [each.received.handle for each in self._unfilled.orders]
-            self.store.make_visible(waiting)
-
-        return moved
-
-    with replaced(QueueSource, "moved", make):
         yield

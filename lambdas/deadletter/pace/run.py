@@ -90,11 +90,6 @@ class RunPace:
         with self._lock:
             return self._paid
 
-    @property
-    def free(self) -> float:
-        """Letters that may go at this moment."""
-        return self.paid.free(self._clock())
-
     def seconds_until(self, letters: int) -> float:
         """Seconds until so many letters may go, or as many as the burst allows."""
         known = self.paid

@@ -17,7 +17,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.receiving import ChunkReceiver, LettersInHand
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.sending import UnfilledBatches
 from deadletter.redrive.waiting_room import Wait
 from deadletter.routing.decision import Hold, Redrive
 from deadletter.signals.figures import Count
@@ -64,12 +63,9 @@ class QueueSource:
         self._mover = setup.mover
         self._tally = setup.tally
         self._slot = Slot(setup.journal, f"{run.owner}.{number}", run.owner, home=setup.home)
-        self._unfilled = UnfilledBatches(run.clock, setup.mover.target_of)
         self._stopped_groups: set[str] = set()
-        self._letters_come = False
-        # Of the present chunk: its size, what is not judged yet, what intents of earlier runs
-        # name, and what went back to the main queue.
-        self._received = 0
+        # Of the present chunk: what is not judged yet, what intents of earlier runs name, and what
+        # went back to the main queue.
         self._unjudged: Sequence[ReceivedLetter] = ()
         self._on_record: set[str] = set()
         self._redriven = 0
@@ -77,63 +73,41 @@ class QueueSource:
     @property
     def is_done(self) -> bool:
         """Whether the queue is empty, as far as the polls of the run's workers can tell."""
-        return self._run.queue_is_empty and not self._in_hand and not self._unfilled
+        return self._run.queue_is_empty and not self._in_hand
 
     @contextmanager
     def take(self, most: int) -> Iterator[int]:
         run = self._run
         if len(run.left) >= MOST_LEFT:
             raise RunStopped(f"{len(run.left)} messages had to be left in place")
-        if run.queue_is_empty and not self._in_hand:
-            # What waits for its batch waits no more.
-            with self._having(()) as taken:
-                yield taken
-            return
         with run.chunk():
             granted = run.permission(min(MAX_PLANS, most))
             self._receiver.fill(self._in_hand, granted, whole_receives=granted > MAX_BATCH)
-            chunk, paid_before = self._in_hand.take(granted), self._paid
+            chunk = self._in_hand.take(granted)
             run.note_chunk_bytes(self._in_hand.taken_bytes)
-            with self._having(chunk) as taken:
-                yield taken
-        # What waits for its batch keeps its permission.
-        run.give_back(granted - self._redriven - self._paid + paid_before)
+            # SQS may show a letter to two workers of the run at once.
+            mine = self._known.take(received.letter.message_id for received in chunk)
+            self._unjudged = [each for each in chunk if each.letter.message_id in mine]
+            self._redriven = 0
+            try:
+                yield len(chunk)
+            except BaseException:
+                self._release(self._unjudged)
+                raise
+            finally:
+                self._known.put_back(mine)
+        run.give_back(granted - self._redriven)
         # After the move: the next letters of its FIFO groups may only be visible now.
         run.note_chunk(len(chunk))
-
-    @contextmanager
-    def _having(self, chunk: Sequence[ReceivedLetter]) -> Iterator[int]:
-        """While a chunk is in hand, with what waits for its batch."""
-        self._received, self._redriven, self._unjudged = len(chunk), 0, ()
-        if not chunk and not self._unfilled:
-            yield 0
-            return
-        # SQS may show a letter to two workers of the run at once.
-        mine = self._known.take(received.letter.message_id for received in chunk)
-        in_hand = mine | self._unfilled.copies
-        self._letters_come = not self._fifo and bool(chunk) and self._run.has_enough_to_wait
-        self._unjudged = [each for each in chunk if each.letter.message_id in mine]
-        try:
-            yield len(chunk)
-        except BaseException:
-            self._release(self._unjudged)
-            raise
-        finally:
-            self._known.put_back(in_hand - self._unfilled.copies)
-
-    @property
-    def _paid(self) -> int:
-        """The letters that wait for their batch, and that the pace has permitted."""
-        return sum(isinstance(order.decision, Redrive) for order in self._unfilled.orders)
 
     def parts(self) -> Iterator[BatchPart]:
         """One part, without letters that another worker may be sending and those that stay.
 
         Such letters keep their locks: made visible, they would only be received again.
         """
-        if not self._received and not self._unfilled:
-            return
         chunk = self._unjudged
+        if not chunk:
+            return
         reading = later = self._known.recent()
         early = {
             copy: reading.of_queue(copy) for copy in (each.letter.message_id for each in chunk)
@@ -168,17 +142,17 @@ class QueueSource:
         yield BatchPart(self._slot, sent, unmoved, maybe_sent)
 
     def requests(self, letters: Sequence[ReceivedLetter]) -> Iterator[Sequence[ReceivedLetter]]:
-        """All at once: a chunk fits into a request. Even without one, some wait for their batch."""
-        yield letters
+        """All at once: a chunk fits into a request."""
+        if letters:
+            yield letters
 
     def waits(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Wait] | None:
-        if not self._fifo or not letters:
+        if not self._fifo:
             return None
         groups = {each.letter.group for each in letters if each.letter.group is not None}
         return self._room.waits(sorted(groups), letters[0].home)
 
     def going(self, letters: Sequence[ReceivedLetter], judged: Sequence[Order]) -> Sequence[Order]:
-        """What fills a batch, or may not wait: it has a past, or no more letters come soon."""
         found, share = {order.copy for order in judged}, self._run.delay_share
         self._leave([each for each in letters if each.letter.message_id not in found])
         if self._fifo:
@@ -186,7 +160,7 @@ class QueueSource:
         if share < 1:
             judged = [replace(order, decision=order.shortened(share)) for order in judged]
         self._unjudged = ()
-        return self._unfilled.take(judged, self._may_wait, MAX_PLANS)
+        return judged
 
     def _without_waiting(self, judged: Sequence[Order]) -> Sequence[Order]:
         """The orders without the groups whose first letter soon may go: they wait where they are.
@@ -209,9 +183,6 @@ class QueueSource:
         self._leave(staying)
         return going
 
-    def _may_wait(self, order: Order) -> bool:
-        return self._letters_come and not order.maybe_sent and order.copy not in self._on_record
-
     def move(self, orders: Sequence[Order], slot: Slot) -> Left:
         return self._mover.move(orders, slot, queue=self.store)
 
@@ -228,10 +199,8 @@ class QueueSource:
 
     def release(self) -> None:
         """Give back the letters in hand."""
-        waiting = [order.received for order in self._unfilled.orders]
-        self._release([*self._in_hand, *waiting])
+        self._release([*self._in_hand])
         self._in_hand.clear()
-        self._unfilled.clear()
 
     def _group_of(self, received: ReceivedLetter) -> str | None:
         """The letter's FIFO group; a standard queue's groups are tenants and keep no order."""

@@ -280,12 +280,6 @@ class RunLimits:
         expected = min(max(0, self._expected), self._workers * MAX_PLANS)
         return math.ceil(expected / MAX_PLANS)
 
-    @property
-    def has_enough_to_wait(self) -> bool:
-        """Whether each worker will soon have another chunk, and a full one."""
-        is_short = self._paced and self._pace.free < MAX_PLANS
-        return not is_short and MAX_PLANS * self._workers <= self._expected < math.inf
-
     def stop(self, reason: str) -> None:
         """End the run for all its workers; the first reason is the one reported."""
         self.stopped = self.stopped or reason

@@ -9,13 +9,13 @@ from functools import partial
 
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, seal
-from deadletter.message.queue import MAX_BATCH, Queue, batches, waves
+from deadletter.message.queue import Queue, batches, waves
 from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.fifo import unbroken
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, SEND_AND_MARK
-from deadletter.routing.decision import Decision, Hold, Redrive
+from deadletter.routing.decision import Redrive
 from deadletter.signals.figures import Count
 
 LAST_SEND = LOCK_PAST_DEADLINE + SEND_AND_MARK
@@ -34,10 +34,6 @@ def last_moment(orders: Iterable[Order]) -> float:
     return end_of_locks(orders) - LAST_SEND
 
 
-MOST_WAIT = 2.0
-"""Seconds after its verdict from which a letter waits no more for its batch to be full."""
-
-
 @dataclass(slots=True)
 class Moves:
     """How the letters of a chunk stand that go the same way, by the id of the copy.
@@ -52,67 +48,6 @@ class Moves:
     failed: set[str] = field(default_factory=set)
     attempted: set[str] = field(default_factory=set)
     envelopes: dict[str, Envelope] = field(default_factory=dict)
-
-
-class UnfilledBatches:
-    """Judged letters of a worker that wait for more to the same place: ten cost as much as one.
-
-    No intent names them, and nothing was sent: a run that ends gives them back like any letter
-    that it has in hand.
-    """
-
-    def __init__(self, clock: Callable[[], float], target_of: Callable[[Decision], str]) -> None:
-        self._clock = clock
-        self._target_of = target_of
-        # Each with the moment of its verdict.
-        self._waiting: list[tuple[float, Order]] = []
-
-    @property
-    def orders(self) -> list[Order]:
-        return [order for _, order in self._waiting]
-
-    @property
-    def copies(self) -> set[str]:
-        return {order.copy for _, order in self._waiting}
-
-    def take(
-        self, orders: Sequence[Order], may_wait: Callable[[Order], bool], most: int
-    ) -> list[Order]:
-        """What is to be moved now: these and what has waited, at most `most` letters to queues.
-
-        The others wait: the newest of those that fill no batch and `may_wait`, unless one of
-        them has waited for MOST_WAIT.
-        """
-        now = self._clock()
-        waited = self.copies
-        known = [*self._waiting, *((now, order) for order in orders)]
-        by_target: defaultdict[str, list[tuple[float, Order]]] = defaultdict(list)
-        for judged, order in known:
-            if not isinstance(order.decision, Hold):
-                by_target[self._target_of(order.decision)].append((judged, order))
-        waiting: list[tuple[float, Order]] = []
-        free: list[tuple[float, Order]] = []
-        sends = 0
-        for of_target in by_target.values():
-            over = len(of_target) % MAX_BATCH
-            rest = of_target[len(of_target) - over :]
-            is_new = all(now - judged < MOST_WAIT for judged, _ in rest)
-            if is_new and all(may_wait(order) for _, order in rest):
-                waiting += rest
-                of_target = of_target[: len(of_target) - over]
-            sends += len(of_target)
-            free += [each for each in of_target if each[1].copy in waited or may_wait(each[1])]
-        if sends > most:
-            waiting += free[most - sends :]
-        self._waiting = waiting
-        stays = self.copies
-        return [order for _, order in known if order.copy not in stays]
-
-    def clear(self) -> None:
-        self._waiting = []
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
