@@ -47,9 +47,9 @@ def test_a_report_holds_what_was_counted() -> None:
     tally.count(Figure.DIVERTED, 3)
     tally.count(Figure.REDRIVE_FAILURE, 1)
     tally.count(Count.LEFT_IN_PLACE, 0)
-    tally.count_decision(Redrive(0, "x"))
-    tally.count_decision(Park(Reason.POISON, "x"))
-    tally.count_decision(Park(Reason.POISON, "y"))
+    tally.count_decisions([Redrive(0, "x")])
+    tally.count_decisions([Park(Reason.POISON, "x")])
+    tally.count_decisions([Park(Reason.POISON, "y")])
     report = tally.report("orders", "slow", "the source is empty")
     assert report.moved == 11
     assert Count.LEFT_IN_PLACE not in report.counts
@@ -137,7 +137,7 @@ def test_a_report_does_not_change_after_it_was_made() -> None:
     tally = Tally()
     report = tally.report("orders", "dlq", "done")
     tally.count(Figure.REDRIVEN)
-    tally.count_decision(Redrive(0, "x"))
+    tally.count_decisions([Redrive(0, "x")])
     assert report == Report("orders", "dlq", "done")
 
 
@@ -147,7 +147,7 @@ def test_no_count_of_parallel_workers_is_lost() -> None:
     def work() -> None:
         for _ in range(500):
             tally.count(Figure.REDRIVEN)
-            tally.count_decision(Redrive(0, "x"))
+            tally.count_decisions([Redrive(0, "x")])
 
     with ThreadPoolExecutor(4) as pool:
         for _ in range(4):

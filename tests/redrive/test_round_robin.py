@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.redrive.openings import Openings
 from deadletter.redrive.round_robin import (
     NO_TURN,
     QUEUE,
     LastTurn,
-    after_tour,
     in_turn,
     kind_of,
     letters_a_turn,
     next_turn,
 )
+from deadletter.redrive.waiting_room import OpenShard
 from deadletter.routing.decision import DUE
 from tests.each_row import each_row
 
@@ -83,6 +84,11 @@ def test_a_turn_is_five_seconds_of_the_pace_from_ten_letters_to_a_hundred(
     assert letters_a_turn(rate) == letters
 
 
+def found(due: Sequence[str], upto: str | None) -> Openings:
+    """What a run has found that had time for the lanes up to one; each of these is due."""
+    return Openings([OpenShard(lane, 0, 0.0) for lane in due], upto)
+
+
 @each_row(
     ("served", "upto", "lane"),
     [
@@ -98,7 +104,7 @@ def test_lanes_that_no_run_had_time_to_look_into_come_next_when_the_others_were_
 ) -> None:
     last = LastTurn(DUE, "circuit:b")
     due = ["circuit:a", "circuit:b", DUE]
-    assert after_tour(last, served=served, due=due, looked_upto=upto) == LastTurn(DUE, lane)
+    assert found(due, upto).after(last, served) == LastTurn(DUE, lane)
 
 
 def test_the_kinds_take_turns_delays_then_other_lanes_then_the_queue() -> None:
@@ -113,8 +119,8 @@ def test_the_kinds_take_turns_delays_then_other_lanes_then_the_queue() -> None:
 def test_the_lane_of_delays_keeps_no_other_lane_waiting() -> None:
     """It always has its turn: that it had none does not hold the tour of the others back."""
     last = LastTurn(lane="a")
-    assert after_tour(last, served=[], due=[DUE], looked_upto="circuit:z").lane == "circuit:z"
-    assert after_tour(last, served=[], due=[], looked_upto=QUEUE).lane == "a"
+    assert found([DUE], "circuit:z").after(last).lane == "circuit:z"
+    assert found([], QUEUE).after(last).lane == "a"
 
 
 def test_lanes_are_in_turn_after_the_last_one() -> None:

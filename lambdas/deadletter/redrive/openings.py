@@ -20,7 +20,7 @@ from deadletter.contract import (
 from deadletter.pace.lane import forget_savings
 from deadletter.redrive.lane_review import REVIEWED_LANES, review_lanes
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.round_robin import NO_TURN, LastTurn, after_tour, in_turn
+from deadletter.redrive.round_robin import LANES, NO_TURN, LastTurn, in_turn, kind_of
 from deadletter.redrive.waiting_room import (
     FOREVER,
     SHARDS,
@@ -60,9 +60,15 @@ class Openings:
     looked_upto: str | None = None
 
     def after(self, last: LastTurn, served: Collection[str] = ()) -> LastTurn:
-        """Where the next run begins after one that gave turns to these lanes."""
-        due = {shard.lane for shard in self.shards}
-        return after_tour(last, served=served, due=due, looked_upto=self.looked_upto)
+        """Where the next run begins after one that gave turns to these lanes.
+
+        If a run had time to look into some lanes only, and each of them that was due has had a
+        turn, the next run looks into the others.
+        """
+        waiting = {shard.lane for shard in self.shards} - {DUE, *served}
+        if self.looked_upto is None or waiting or kind_of(self.looked_upto) != LANES:
+            return last
+        return LastTurn(last.kind, self.looked_upto)
 
 
 CLOSED = Openings(())

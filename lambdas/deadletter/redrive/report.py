@@ -35,7 +35,7 @@ class Tally:
     def __init__(self, count_metric: Callable[[str, int], None] = nothing) -> None:
         self._count_metric = count_metric
         self._published: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._counts: Counter[str] = Counter()
         self._decisions: Counter[str] = Counter()
         self._shadows: Counter[str] = Counter()
@@ -164,10 +164,11 @@ class Tally:
         True as well if the main queue took none of its letters, whatever else moved.
         """
         with self._lock:
-            return self._is_fruitless()
-
-    def count_decision(self, decision: Decision) -> None:
-        self.count_decisions([decision])
+            if not self._tried:
+                return None
+            # Others may be parked meanwhile: what was to go back is received for nothing.
+            main_refuses = self._tried_for[MAIN] > 0 and not self._taken_by[MAIN]
+            return main_refuses or not self._gone
 
     def count_decisions(self, decisions: Iterable[Decision]) -> None:
         names = Counter(map(decision_name, decisions))
@@ -247,16 +248,9 @@ class Tally:
         for target, tried in self._tried_for.items():
             if tried and not self._taken_by[target]:
                 return f"none of {tried} messages could be moved to {target}"
-        if self._is_fruitless() and self._futile:
+        if self.fruitless and self._futile:
             return f"none of {self._tried} messages could be moved"
         return "the run could not do its work" if self._failed else ""
-
-    def _is_fruitless(self) -> bool | None:
-        if not self._tried:
-            return None
-        # Others may be parked meanwhile: what was to go back is received for nothing.
-        main_refuses = self._tried_for[MAIN] > 0 and not self._taken_by[MAIN]
-        return main_refuses or not self._gone
 
     def _dominant(self) -> FailureKind | None:
         """The failure of more than half of the run's letters, if there is one."""

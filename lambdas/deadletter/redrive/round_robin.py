@@ -58,19 +58,5 @@ def in_turn(last: LastTurn, lanes: Collection[str]) -> list[str]:
     return sorted(lanes, key=lambda lane: (lane <= last.lane, lane))
 
 
-def after_tour(
-    last: LastTurn, *, served: Collection[str], due: Collection[str], looked_upto: str | None
-) -> LastTurn:
-    """Where the next run begins, after one that gave turns to the lanes `served` of those `due`.
-
-    If a run had time to look into some lanes only (up to `looked_upto`), and each of them
-    that was due has had a turn, the next run looks into the others.
-    """
-    waiting = set(due) - set(served) - {DUE}
-    if looked_upto is None or waiting or kind_of(looked_upto) != LANES:
-        return last
-    return LastTurn(last.kind, looked_upto)
-
-
 def kind_of(source: str) -> str:
     return source if source in (DUE, QUEUE) else LANES

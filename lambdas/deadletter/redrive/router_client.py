@@ -181,8 +181,7 @@ class RescueVerdicts:
         verdicts = {
             received.letter.message_id: self._verdict(received.letter, now) for received in letters
         }
-        for verdict in verdicts.values():
-            self.tally.count_decision(verdict.decision)
+        self.tally.count_decisions(verdict.decision for verdict in verdicts.values())
         return verdicts
 
     def _verdict(self, letter: Letter, now: float) -> Verdict:

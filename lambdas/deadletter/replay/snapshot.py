@@ -156,8 +156,7 @@ class Snapshot:
             else:
                 rest.append(received)
         self._store_page(names)
-        for verdict in joining.values():
-            self._setup.tally.count_decision(verdict.decision)
+        self._setup.tally.count_decisions(verdict.decision for verdict in joining.values())
         return {**joining, **self._others(rest, served=served)}
 
     def _others(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
