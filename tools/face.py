@@ -73,7 +73,7 @@ def budgets() -> list[Budget]:
                 ("aws", 7_173, 4_700),
                 ("aws/wiring", 1_491, 550),
                 ("testing", 3_440, 1_850),
-                ("redrive", 4_328, 3_010),
+                ("redrive", 4_288, 3_010),
                 ("replay", 4_751, 2_440),
                 ("pace", 875, 400),
                 ("outage", 1_296, 1_030),
@@ -81,9 +81,9 @@ def budgets() -> list[Budget]:
             )
         ),
         # +69 lines and a module: the least policy of a deployment.
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_421, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_381, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_123, 2_500),
-        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_470, 50_000),
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_467, 50_000),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 582, 340),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
         Budget("figures", lambda: len(Figure), 36, 36),

@@ -144,13 +144,10 @@ def test_plans_are_read_like_any_sequence() -> None:
     assert list(three) == [*plans("a", "b"), *plans("c", target="parking:x")]
     assert len(three) == 3
     assert three[-1] == plans("c", target="parking:x")[0]
-    assert three[1:] == (three[1], three[2])
-    assert three[::2] == (three[0], three[2])
     for outside in (3, -4):
         with pytest.raises(IndexError):
             three[outside]
     assert three == PackedPlans.of(list(three))
-    assert hash(three) == hash(PackedPlans.of(list(three)))
     assert three != PackedPlans.of(plans("a", "b", "c"))
     assert three != 3
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import struct
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from itertools import chain, compress
-from typing import Protocol, overload
+from functools import lru_cache
+from itertools import compress
+from typing import Protocol
 
 from deadletter.message.confirmation import Confirmation
 
@@ -33,10 +32,6 @@ the slots in which letters come out of it again."""
 OUT_OF_ROOM = ""
 """The target of a letter that comes out of the waiting room: unknown when it is claimed."""
 
-_PREFIX = struct.Struct("<Q10x")
-
-_BITS = bytes.maketrans(b"01", b"\0\1")
-
 
 class JournalUnavailable(Exception):
     """The journal could not be read or written: nothing may be sent without it."""
@@ -59,15 +54,6 @@ def key_of(copy: str) -> bytes:
         return hashlib.blake2b(copy.encode(), digest_size=KEY_BYTES).digest()
 
 
-def _prefix(key: bytes) -> int:
-    return int.from_bytes(key[:8], "little")
-
-
-@cache
-def _all_prefixes(count: int) -> struct.Struct:
-    return struct.Struct("<" + "Q10x" * count)
-
-
 def is_uuid(message_id: str) -> bool:
     """Whether an id is a UUID as SQS writes it: only such ids fit into sixteen bytes."""
     try:
@@ -87,7 +73,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPlans(Sequence[Plan]):
-    """Plans as the journal stores them, 18 bytes each: thousands are read and few looked at.
+    """Plans as the journal stores them, 18 bytes each.
 
     Raises ValueError if the bytes are no whole plans, or name a target that is missing.
     """
@@ -115,22 +101,13 @@ class PackedPlans(Sequence[Plan]):
     def __len__(self) -> int:
         return len(self.packed) // _PLAN_BYTES
 
-    @overload
-    def __getitem__(self, position: int) -> Plan: ...
-    @overload
-    def __getitem__(self, position: slice) -> tuple[Plan, ...]: ...
-    def __getitem__(self, position: int | slice) -> Plan | tuple[Plan, ...]:
-        if isinstance(position, slice):
-            return tuple(self[at] for at in range(*position.indices(len(self))))
+    def __getitem__(self, position: int) -> Plan:  # type: ignore[override]  # no slice is asked for
         at = range(len(self))[position] * _PLAN_BYTES
         target, attempt = self.packed[at + KEY_BYTES : at + _PLAN_BYTES]
         return Plan(self.packed[at : at + KEY_BYTES], self.targets[target], attempt)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
 
     @property
     def _target_numbers(self) -> bytes:
@@ -139,14 +116,6 @@ class PackedPlans(Sequence[Plan]):
     def keys(self) -> list[bytes]:
         packed = self.packed
         return [packed[at : at + KEY_BYTES] for at in range(0, len(packed), _PLAN_BYTES)]
-
-    def prefixes(self) -> Iterable[int]:
-        """The first eight bytes of each key, as numbers: quicker to compare than the keys."""
-        count = len(self)
-        if count <= MAX_PLANS:
-            # Most have the same number of plans: all at once is twice as quick.
-            return _all_prefixes(count).unpack(self.packed)
-        return chain.from_iterable(_PREFIX.iter_unpack(self.packed))
 
     def target_of_each(self) -> Iterable[str]:
         return map(self.targets.__getitem__, self._target_numbers)
@@ -216,9 +185,9 @@ class Intent:
     def is_sent(self, position: int) -> bool:
         return bool(self.sent >> position & 1)
 
-    def sent_of_each(self) -> bytes:
-        """A 1 for each plan that is confirmed as sent, a 0 for each other one."""
-        return f"{self.sent:0{len(self.plans)}b}".encode().translate(_BITS)[::-1]
+    def sent_of_each(self) -> list[bool]:
+        """Whether each plan is confirmed as sent."""
+        return [bit == "1" for bit in reversed(f"{self.sent:0{len(self.plans)}b}")]
 
 
 def merged(intents: Sequence[Intent], without: Collection[bytes] = ()) -> Intent:
@@ -303,49 +272,6 @@ def has_ended(intent: Intent, now: float) -> bool:
     return now >= intent.expires + GRACE
 
 
-@dataclass(slots=True)
-class _Letters:
-    """What intents say of letters, by key.
-
-    `maybe_sent` (with the end of the intent) and `maybe_in_room` are those of expired intents
-    without a mark, `unanswered` those among them whose process has lived to say that it got no
-    answer; `new_ids` has the ids and the plans of those that were sent without a stamp.
-    """
-
-    sent: set[bytes] = field(default_factory=set)
-    busy: set[bytes] = field(default_factory=set)
-    maybe_sent: dict[bytes, float] = field(default_factory=dict)
-    maybe_in_room: set[bytes] = field(default_factory=set)
-    unanswered: set[bytes] = field(default_factory=set)
-    new_ids: dict[bytes, tuple[str, Plan]] = field(default_factory=dict)
-
-    def add(self, intent: Intent, now: float) -> None:
-        for at, new_id in intent.new_ids.items():
-            plan = intent.plans[at]
-            self.new_ids[plan.key] = (new_id, plan)
-        plans = intent.packed
-        keys: Sequence[bytes] = plans.keys()
-        if intent.unanswered:
-            self.unanswered.update(
-                key for at, key in enumerate(keys) if intent.unanswered >> at & 1
-            )
-        targets: Iterable[str] = plans.target_of_each()
-        if intent.sent:
-            is_sent = intent.sent_of_each()
-            self.sent.update(compress(keys, is_sent))
-            unsent = bytes(1 - bit for bit in is_sent)
-            keys, targets = list(compress(keys, unsent)), compress(targets, unsent)
-        if not has_ended(intent, now):
-            self.busy.update(keys)
-            return
-        if ROOM in plans.targets:
-            is_of_room = [target == ROOM for target in targets]
-            self.maybe_in_room.update(compress(keys, is_of_room))
-            keys = [key for key, into in zip(keys, is_of_room, strict=True) if not into]
-        for key in keys:
-            self.maybe_sent[key] = max(intent.expires, self.maybe_sent.get(key, 0.0))
-
-
 @dataclass(frozen=True, slots=True)
 class OnRecord:
     """What intents say of one letter; of most letters nothing.
@@ -380,26 +306,49 @@ NOT_ON_RECORD = OnRecord()
 
 
 class OpenIntents:
-    """What intents say of letters, as they are at `now` (epoch seconds).
-
-    Most letters are in none of them: that much is read from the stored bytes, and the rest only
-    when a letter is asked for that is in one.
-    """
+    """What intents say of letters, by their keys, as they are at `now` (epoch seconds)."""
 
     def __init__(self, intents: Iterable[Intent], now: float) -> None:
-        self._intents = tuple(intents)
-        self._now = now
-        self._prefixes: set[int] = set()
-        for intent in self._intents:
-            self._prefixes.update(intent.packed.prefixes())
-        self._built: _Letters | None = None
+        self._sent: set[bytes] = set()
+        self._busy: set[bytes] = set()
+        # Of intents that have ended without a mark: with their end, and of those that had a letter
+        # stored.
+        self._maybe_sent: dict[bytes, float] = {}
+        self._maybe_stored: set[bytes] = set()
+        self._unanswered: set[bytes] = set()
+        # The ids and the plans of letters that were sent without a stamp.
+        self._new_ids: dict[bytes, tuple[str, Plan]] = {}
+        for intent in intents:
+            self._add(intent, now)
+
+    def _add(self, intent: Intent, now: float) -> None:
+        for at, new_id in intent.new_ids.items():
+            plan = intent.packed[at]
+            self._new_ids[plan.key] = (new_id, plan)
+        plans = intent.packed
+        keys: Sequence[bytes] = plans.keys()
+        if intent.unanswered:
+            self._unanswered.update(
+                key for at, key in enumerate(keys) if intent.unanswered >> at & 1
+            )
+        targets: Iterable[str] = plans.target_of_each()
+        if intent.sent:
+            is_sent = intent.sent_of_each()
+            self._sent.update(compress(keys, is_sent))
+            unsent = [not each for each in is_sent]
+            keys, targets = list(compress(keys, unsent)), compress(targets, unsent)
+        if not has_ended(intent, now):
+            self._busy.update(keys)
+            return
+        for key, target in zip(keys, targets, strict=True):
+            if target == ROOM:
+                self._maybe_stored.add(key)
+            else:
+                self._maybe_sent[key] = max(intent.expires, self._maybe_sent.get(key, 0.0))
 
     def names(self, key: bytes) -> bool:
         """Whether any intent names the copy with this key."""
-        if _prefix(key) not in self._prefixes:
-            return False
-        letters = self._letters
-        places = (letters.sent, letters.busy, letters.maybe_sent, letters.maybe_in_room)
+        places = (self._sent, self._busy, self._maybe_sent, self._maybe_stored)
         return any(key in place for place in places)
 
     def record_of(self, copy: str) -> OnRecord:
@@ -407,26 +356,15 @@ class OpenIntents:
         key = key_of(copy)
         if not self.names(key):
             return NOT_ON_RECORD
-        letters = self._letters
         return OnRecord(
             is_named=True,
-            mark=Confirmation(copy, "journal") if key in letters.sent else None,
-            is_busy=key in letters.busy,
-            sent_until=letters.maybe_sent.get(key),
-            maybe_stored=key in letters.maybe_in_room,
-            had_no_answer=key in letters.unanswered,
-            unrecorded=letters.new_ids.get(key),
+            mark=Confirmation(copy, "journal") if key in self._sent else None,
+            is_busy=key in self._busy,
+            sent_until=self._maybe_sent.get(key),
+            maybe_stored=key in self._maybe_stored,
+            had_no_answer=key in self._unanswered,
+            unrecorded=self._new_ids.get(key),
         )
-
-    @property
-    def _letters(self) -> _Letters:
-        if self._built is None:
-            # Built by two threads at once, it is the same twice.
-            letters = _Letters()
-            for intent in self._intents:
-                letters.add(intent, self._now)
-            self._built = letters
-        return self._built
 
 
 class Slot:
