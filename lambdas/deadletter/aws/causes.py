@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from deadletter.aws.dynamodb import MANY, PipelineRows, counters_in
 from deadletter.aws.errors import Conflict, ours
+from deadletter.aws.rows import part_of, readable
 from deadletter.aws.table import Condition, absent, equals
 from deadletter.contract import CAUSES_ROW, CIRCUITS, DAY
 from deadletter.failure.causes import (
@@ -167,44 +167,24 @@ def to_json(causes: Causes) -> str:
 
 def _row(item: Mapping[str, Any]) -> _Row:
     """The row in an item. What is malformed counts as empty: it says nothing of any cause."""
+    causes = readable(_causes, item, NO_CAUSES)
     token = item.get("token")
-    try:
-        causes = _causes(json.loads(item.get("causes", "{}")))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        causes = NO_CAUSES
     totals = counters_in(item, TOTAL)
     return _Row(replace(causes, totals=totals), token if isinstance(token, str) else None)
 
 
-def _causes(data: Mapping[str, Any]) -> Causes:
+def _causes(item: Mapping[str, Any]) -> Causes:
+    data = json.loads(item.get("causes", "{}"))
     stretch = data.get("stretch")
     return Causes(
         counts={
             cause: {_count(number): _count(n) for number, n in count.items()}
             for cause, count in data.get("counts", {}).items()
         },
-        stretch=None if stretch is None else _stretch(stretch),
-        holds={
-            cause: CauseHold(
-                _time(hold["since"]),
-                _time(hold["until"]),
-                str(hold["error_type"]),
-                str(hold["mended_by"]),
-                str(hold["reason"]),
-            )
-            for cause, hold in data.get("holds", {}).items()
-        },
-    )
-
-
-def _stretch(data: Mapping[str, Any]) -> Stretch:
-    return Stretch(
-        cause=str(data["cause"]),
-        since=_time(data["since"]),
-        failures=_count(data["failures"]),
-        others=_count(data["others"]),
-        messages=frozenset(map(int, data["messages"])),
-        error_type=str(data["error_type"]),
+        stretch=None
+        if stretch is None
+        else part_of(Stretch, stretch, messages=frozenset(map(int, stretch["messages"]))),
+        holds={cause: part_of(CauseHold, hold) for cause, hold in data.get("holds", {}).items()},
     )
 
 
@@ -213,10 +193,3 @@ def _count(value: Any) -> int:
     if not 0 <= (count := int(value)) < MANY:
         raise ValueError("a count must be one of messages")
     return count
-
-
-def _time(value: Any) -> float:
-    """Epoch seconds; ValueError for what no clock can reach."""
-    if not math.isfinite(moment := float(value)):
-        raise ValueError("a time must be finite")
-    return moment

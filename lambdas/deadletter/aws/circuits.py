@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.dynamodb import MANY, PipelineRows, is_counted
+from deadletter.aws.dynamodb import PipelineRows, is_counted
 from deadletter.aws.errors import NoteRow, ignore, ours, row_name
+from deadletter.aws.rows import count_of, part_of, readable, text_of
 from deadletter.aws.table import Key, stored_number
 from deadletter.circuit.state import (
     Circuit,
@@ -84,13 +84,8 @@ less than 100 of the 1,024 bytes that one write unit pays for."""
 COUNTED_SINCE = "counted_since"
 """Attribute: when the totals began; a circuit whose row expired begins anew."""
 
-NUMBERS = (
-    *("generation", "outage", "restart", "started", "open_until", "cooldown", "opened_at"),
-    *("closed_at", "trips", "successes", "streak", "rate", *TOTALS, "openings", COUNTED_SINCE),
-)
-_COUNTS = frozenset(
-    ("generation", "outage", "restart", "trips", "successes", "streak", *TOTALS, "openings")
-)
+NUMBERS = tuple(field.name for field in fields(Circuit) if field.type in ("int", "float"))
+"""Attributes of a circuit that are counts and times."""
 
 
 @dataclass(eq=False, repr=False)
@@ -152,119 +147,67 @@ def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
 
     An item may have a state and nothing else: then a person typed it.
     """
-    key = str(item[SORT])
-    try:
-        return Circuit(
-            key=key,
-            state=State(item["state"]),
-            buckets=_buckets(item),
-            streak_tenants=_tenants(item.get(STREAK_TENANTS)),
-            # Whatever else it says: messages are given back at once.
-            bounded=item.get(BOUNDED) is True,
-            # Whatever else it says: only slower to close.
-            by_hand=item.get(BY_HAND) is True,
-            permit=_permit(item.get("permit")),
-            forced=_override(item.get("forced")),
-            paused=_pause(item.get("paused")),
-            because=_words(item.get("because")),
-            pace=_pace(item.get(PACE)),
-            calls=_calls(item),
-            kinds=_kinds(item),
-            sick=_sick(item.get(SICK)),
-            **{name: _number(name, item[name]) for name in NUMBERS if name in item},
-        )
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
-        return Circuit(key, State.OPEN, unreadable=True)
+    return readable(_circuit, item, Circuit(str(item[SORT]), State.OPEN, unreadable=True))
 
 
-def _number(name: str, value: Any) -> Any:
-    """A count (int) or a time (float). Rejects text and negative numbers by ValueError."""
-    if not isinstance(value, Decimal | int | float) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{name} must be a number, 0 or more")
-    if name not in _COUNTS:
-        return float(value)
-    if value != int(value):
-        raise ValueError(f"{name} must be a whole number")
-    if value >= MANY:
-        # DynamoDB would refuse to store the next one, or to add to it, and all else with it.
-        raise ValueError(f"{name} is more than can be counted")
-    return int(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("must be a text")
-    return value
-
-
-def _words(value: Any) -> str:
-    """A text for people; a malformed one holds no letter."""
-    return value if isinstance(value, str) else ""
+def _circuit(item: Mapping[str, Any]) -> Circuit:
+    because = item.get("because")
+    return part_of(
+        Circuit,
+        item,
+        key=str(item[SORT]),
+        state=State(item["state"]),
+        buckets=_buckets(item),
+        streak_tenants=_tenants(item.get(STREAK_TENANTS)),
+        # Whatever else it says: messages are given back at once.
+        bounded=item.get(BOUNDED) is True,
+        # Whatever else it says: only slower to close.
+        by_hand=item.get(BY_HAND) is True,
+        permit=_permit(item.get("permit")),
+        forced=_override(item.get("forced")),
+        paused=_pause(item.get("paused")),
+        # For people: a malformed text holds no letter.
+        because=because if isinstance(because, str) else "",
+        # A wrong row must not stop the consumer, nor slow it.
+        pace=readable(_pace, item, None),
+        calls=_calls(item),
+        kinds=_kinds(item),
+        sick=readable(_sick, item, None),
+    )
 
 
 def _permit(data: Any) -> Permit | None:
-    if data is None:
-        return None
-    origin, attempt, sent_at = (data.get(name) for name in ("origin", "attempt", "sent_at"))
-    return Permit(
-        _text(data["owner"]),
-        _number("until", data["until"]),
-        None if origin is None else _text(origin),
-        None if attempt is None else _number("restart", attempt),
-        None if sent_at is None else _number("until", sent_at),
-    )
+    return None if data is None else part_of(Permit, data)
 
 
 def _override(data: Any) -> Override | None:
     if data is None:
         return None
-    state = State(data["state"])
-    if state is State.HALF_OPEN:
-        raise ValueError("a circuit can be forced OPEN or CLOSED, not HALF_OPEN")
-    canary_until = data.get("canary_until")
-    return Override(
-        state,
-        _text(data["by"]),
-        _text(data["reason"]),
-        _number("until", data["until"]),
-        _number("begun", data["begun"]),
-        None if canary_until is None else _number("until", canary_until),
-    )
+    override = part_of(Override, data, state=State(data["state"]))
+    if override.state is State.HALF_OPEN or override.begun is None:
+        raise ValueError("a circuit is forced OPEN or CLOSED since some time")
+    return override
 
 
 def _pause(data: Any) -> Pause | None:
     if data is None:
         return None
-    concurrency, pollers = data.get("concurrency"), data.get("pollers")
-    return Pause(
-        _text(data["mapping"]),
-        None if concurrency is None else _number("restart", concurrency),
-        _number("at", data["at"]),
-        None if pollers is None else Pollers(*(_number("restart", limit) for limit in pollers)),
-    )
+    pollers = data.get("pollers")
+    limits = None if pollers is None else Pollers(*map(count_of, pollers))
+    return part_of(Pause, data, pollers=limits)
 
 
-def _pace(data: Any) -> CallPace | None:
-    """The pace; None if it is malformed: a wrong row must not stop the consumer, nor slow it."""
-    if data is None:
-        return None
+def _pace(item: Mapping[str, Any]) -> CallPace | None:
+    """The pace; None if no pace is like that."""
+    data = item[PACE]
     from deadletter.pace.pace import FLOOR, MOST, THROTTLED, CallPace
 
-    try:
-        numbers = {name: _number("rate", data[name]) for name in _OF_PACE if name in data}
-        turn = _number("streak", data["turn"])
-        pace = CallPace(**numbers, turn=turn, because=_text(data["because"])[:_MOST_WORDS])
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
-        return None
+    because = text_of(data["because"])[:_MOST_WORDS]
+    pace = part_of(CallPace, data, turn=count_of(data["turn"]), because=because)
     is_sane = all(FLOOR <= rate <= MOST for rate in (pace.limit, pace.cap) if rate is not None)
     is_capped = pace.cap is not None or pace.because == THROTTLED
     return pace if is_sane and is_capped and pace.normal <= MOST else None
 
-
-_OF_PACE = (
-    *("limit", "normal", "cap", "since", "changed"),
-    *("utat", "ptat", "fell", "stepped", "waited"),
-)
 
 _MOST_WORDS = 80
 
@@ -285,10 +228,7 @@ def _calls(item: Mapping[str, Any]) -> tuple[CallCount, ...]:
 
 def _count(value: Any) -> int:
     """A count; a malformed one is 0: it is one sign of many."""
-    try:
-        return int(_number("streak", value))
-    except (ValueError, ArithmeticError):
-        return 0
+    return readable(count_of, value, 0)
 
 
 def _kinds(item: Mapping[str, Any]) -> tuple[KindCount, ...]:
@@ -313,22 +253,15 @@ def _kinds(item: Mapping[str, Any]) -> tuple[KindCount, ...]:
     )
 
 
-def _sick(data: Any) -> SickKinds | None:
-    """The kinds that are slowed; None if they are malformed: a wrong row must hold no message."""
-    if data is None:
-        return None
+def _sick(item: Mapping[str, Any]) -> SickKinds | None:
+    """The kinds that are slowed; None if none are like that: a wrong row must hold no message."""
+    data = item[SICK]
     from deadletter.pace.kinds import HEALED, MOST_SICK, SickKind, SickKinds, is_kind
 
-    try:
-        turn, entries = _number("streak", data["turn"]), data["kinds"].items()
-        kinds = tuple(
-            SickKind(name, _number("rate", each["next_try"]), _number("streak", each["good"]))
-            for name, each in entries
-        )
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
-        return None
+    kinds = tuple(part_of(SickKind, each, kind=name) for name, each in data["kinds"].items())
     named = all(each.kind and is_kind(each.kind) and each.good < HEALED for each in kinds)
-    return SickKinds(turn, kinds) if named and len(kinds) <= MOST_SICK else None
+    is_sane = named and len(kinds) <= MOST_SICK
+    return SickKinds(count_of(data["turn"]), kinds) if is_sane else None
 
 
 def _buckets(item: Mapping[str, Any]) -> tuple[OutcomeBucket, ...]:
@@ -336,9 +269,9 @@ def _buckets(item: Mapping[str, Any]) -> tuple[OutcomeBucket, ...]:
     return tuple(
         OutcomeBucket(
             int(number),
-            _number("streak", item.get(GOOD + number, 0)),
-            _number("streak", item.get(BAD + number, 0)),
-            _number("streak", item.get(SLOW + number, 0)),
+            count_of(item.get(GOOD + number, 0)),
+            count_of(item.get(BAD + number, 0)),
+            count_of(item.get(SLOW + number, 0)),
             _tenants(item.get(GOOD_TENANTS + number)),
             _tenants(item.get(BAD_TENANTS + number)),
         )

@@ -201,11 +201,7 @@ class DynamoDBClaims(PipelineRows):
     @ours(ClaimsUnavailable)
     def _change(self, claim: Claim, sets: Mapping[str, Any], when: Condition) -> bool:
         """Change the row of a claim. Returns False if the row does not meet the condition."""
-        try:
-            self._table.change((self._partition(claim), _ROW), sets, when=when)
-        except Conflict:
-            return False
-        return True
+        return self._table.changed((self._partition(claim), _ROW), sets, when=when)
 
     def _partition(self, claim: Claim) -> str:
         return Partition.CLAIM.of(self.pipeline, claim.key)

@@ -272,15 +272,13 @@ class _Writer:
     def update(self, request: Mapping[str, Any]) -> str:
         sets, adds = request.get("Sets", {}), request.get("Adds", {})
         clauses = {
-            "SET": [
-                f"{self.place(name)} = {self._assigned(value)}" for name, value in sets.items()
-            ],
+            "SET": [f"{self.place(name)} = {self._set(value)}" for name, value in sets.items()],
             "ADD": [f"{self.place(name)} {self.value(value)}" for name, value in adds.items()],
             "REMOVE": [*map(self.place, request.get("Removes", ()))],
         }
         return " ".join(f"{word} {', '.join(each)}" for word, each in clauses.items() if each)
 
-    def _assigned(self, value: Any) -> str:
+    def _set(self, value: Any) -> str:
         if not isinstance(value, OrElse):
             return self.value(value)
         return f"if_not_exists({self.place(value.name)}, {self.value(value.value)})"
@@ -372,6 +370,14 @@ class DynamoDBTable:
             **_only(Sets=sets, Adds=adds, Removes=removes, When=when, ReturnValues=shown),
         )
         return plain(answer.get("Attributes", {}))
+
+    def changed(self, key: Key, sets: Mapping[str, Any], **options: Any) -> bool:
+        """Change one row as `change` does; False if it does not meet the condition."""
+        try:
+            self.change(key, sets, **options)
+        except Conflict:
+            return False
+        return True
 
     def delete(self, key: Key, when: Condition | None = None) -> None:
         """Delete one row if it meets the condition, else raise Conflict."""

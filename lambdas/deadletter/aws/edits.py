@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
-from deadletter.aws.errors import Conflict, Failed, member, ours
+from deadletter.aws.errors import Failed, member, ours
 from deadletter.aws.table import PARTITION, SORT, begins, parts, unchanged
 from deadletter.contract import (
     AUDIT,
@@ -101,17 +101,13 @@ class DynamoDBVerdicts:
             "status_reason": verdict.reason,
             "version": verdict.version,
         }
-        try:
-            self._table.change(
-                (verdict.pipeline, verdict.rule_id),
-                {name: value for name, value in outcome.items() if value is not None},
-                removes=[name for name, value in outcome.items() if value is None],
-                # Every column is still as it was judged: a newer edit has its own verdict.
-                when=unchanged(verdict.judged, [*verdict.judged, *verdict.absent]),
-            )
-        except Conflict:
-            return False
-        return True
+        return self._table.changed(
+            (verdict.pipeline, verdict.rule_id),
+            {name: value for name, value in outcome.items() if value is not None},
+            removes=[name for name, value in outcome.items() if value is None],
+            # Every column is still as it was judged: a newer edit has its own verdict.
+            when=unchanged(verdict.judged, [*verdict.judged, *verdict.absent]),
+        )
 
 
 class DynamoDBNamesakes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -134,17 +133,13 @@ class DynamoDBLease(PipelineRows):
 
     @ours(LeaseUnavailable)
     def give_back(self, owner: str, paid: RunPaid, report: Report, now: float) -> None:
-        with suppress(Conflict):
-            self._table.change(
-                self._key,
-                {
-                    "until": 0,
-                    "limit": stored_number(paid.rate.limit),
-                    "paid": stored_number(paid.paid),
-                    "last_run": {**report.to_json(), "at": int(now)},
-                },
-                when=equals("own", owner),
-            )
+        left = {
+            "until": 0,
+            "limit": stored_number(paid.rate.limit),
+            "paid": stored_number(paid.paid),
+            "last_run": {**report.to_json(), "at": int(now)},
+        }
+        self._table.changed(self._key, left, when=equals("own", owner))
 
     def record(self, memory: SourceMemory, before: SourceMemory = UNKNOWN) -> None:
         changed = {

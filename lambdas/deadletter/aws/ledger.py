@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -189,13 +188,12 @@ class DynamoDBLedger(PipelineRows):
             "ended_reason": reason,
         }
         # A later life may have ended meanwhile.
-        with suppress(Conflict):
-            self._table.change(
-                self._key(origin),
-                {"ttl": self._expires(), **end, **_parking(at, reason)},
-                removes=[CAUSES.partition, "parked_rule"],
-                when=absent("ended_attempt") | at_most("ended_attempt", attempt),
-            )
+        self._table.changed(
+            self._key(origin),
+            {"ttl": self._expires(), **end, **_parking(at, reason)},
+            removes=[CAUSES.partition, "parked_rule"],
+            when=absent("ended_attempt") | at_most("ended_attempt", attempt),
+        )
 
     def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
         parking = {**_parking(at, reason), **({"parked_rule": rule} if rule else {})}
@@ -213,13 +211,8 @@ class DynamoDBLedger(PipelineRows):
     @ours(RecordsUnavailable)
     def leave_index(self, origin: str) -> None:
         # Most letters that are processed have no row at all.
-        with suppress(Conflict):
-            self._table.change(
-                self._key(origin),
-                {},
-                removes=[CAUSES.partition],
-                when=present(CAUSES.partition),
-            )
+        index = CAUSES.partition
+        self._table.changed(self._key(origin), {}, removes=[index], when=present(index))
 
     def stored_stamp(self, message_id: str) -> Stamp | None:
         row = self.rows([message_id]).get(message_id)
@@ -240,17 +233,13 @@ class DynamoDBLedger(PipelineRows):
 
     @ours(RecordsUnavailable)
     def claim_matches(self, key: str, letters: int, limit: int) -> bool:
-        try:
-            self._table.change(
-                self._matches_key(key),
-                {_LAST[_MATCHED]: int(self.clock())},
-                adds={_MATCHED: letters},
-                # A malformed count is no number below the limit.
-                when=absent(_MATCHED) | below(_MATCHED, limit),
-            )
-        except Conflict:
-            return False
-        return True
+        return self._table.changed(
+            self._matches_key(key),
+            {_LAST[_MATCHED]: int(self.clock())},
+            adds={_MATCHED: letters},
+            # A malformed count is no number below the limit.
+            when=absent(_MATCHED) | below(_MATCHED, limit),
+        )
 
     def _get(self, keys: Sequence[Key], *, lagging: bool = False) -> dict[Key, dict[str, Any]]:
         with ours(LedgerUnavailable):

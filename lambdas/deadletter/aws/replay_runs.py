@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, PipelineRows
 from deadletter.aws.errors import AWS_ERRORS, Conflict, NoteRow, code, ignore, ours, refusal
 from deadletter.aws.executions import running_executions, start_execution
-from deadletter.aws.rows import Broken, decoded, whole
+from deadletter.aws.rows import Broken, decoded, part_of, whole
 from deadletter.aws.table import (
     PARTITION,
     SORT,
@@ -52,28 +52,12 @@ if TYPE_CHECKING:
 LARGEST_ITEM = 1_000
 """Bytes of a run's item at most: each grant writes it, and is billed by the KB."""
 
-_LARGEST = 2.0**53
-"""More than any time, count or pace of a run."""
-
 _MOST_BECAUSE = 140  # bytes
 _MOST_BY = 80  # bytes
 
-_TIMES = frozenset(
-    {"paid", "rate", "created", "started", "changed", "step_began", "resumed_at", "expires"}
-)
-_WHOLE = frozenset(
-    {
-        "generation",
-        "step",
-        "allowance",
-        "burst",
-        "restart",
-        "known_before",
-        "failed_before",
-        "resumed_in",
-    }
-)
-_TEXTS = frozenset({"manifest", "leave_to", "because", "by", "approved_by", "told"})
+_STORED = tuple(field.name for field in fields(ReplayRun) if field.name not in ("id", "pipeline"))
+"""Attributes of a run's item."""
+
 _OF_A_STEP = ("allowance", "rate", "burst")
 """What a step brings: it is written although the change before named the same value, because
 grants may have used it up meanwhile."""
@@ -209,25 +193,15 @@ def run_from_item(item: Mapping[str, Any], pipeline: str, table: str) -> ReplayR
 
 
 def _run_in(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
-    counts, letters, counted = item.get("counts", {}), item.get("messages"), item.get("counted")
-    plain_fields: dict[str, Any] = {
-        **{name: float(item[name]) for name in _TIMES},
-        **{name: int(item[name]) for name in _WHOLE},
-        **{name: str(item[name]) for name in _TEXTS},
-    }
-    is_whole = all(plain_fields[name] == item[name] for name in _WHOLE)
-    if not is_whole or not all(0 <= plain_fields[n] < _LARGEST for n in _TIMES | _WHOLE):
-        raise ValueError("a time or a count that no run has")
-    return ReplayRun(
+    return part_of(
+        ReplayRun,
+        {name: item[name] for name in _STORED},
         id=str(item[SORT]),
         pipeline=pipeline,
         state=RunState(item["state"]),
         resume_to=RunState(item["resume_to"]),
-        counted=None if counted is None else int(counted),
-        messages=None if letters is None else int(letters),
-        counts={str(name): int(number) for name, number in counts.items()},
+        counts={str(name): int(number) for name, number in item["counts"].items()},
         left=bool(item["left"]),
-        **plain_fields,
     )
 
 
@@ -237,12 +211,10 @@ def _bad_run(row: str) -> BadRun:
 
 def _attributes(run: ReplayRun) -> dict[str, Any]:
     """The fields of a run as DynamoDB stores them, all texts short enough for one KB."""
-    attributes: dict[str, Any] = {}
-    for field in fields(run):
-        if field.name in ("id", "pipeline"):
-            continue
-        value = getattr(run, field.name)
-        attributes[field.name] = _exact(value) if field.name in _TIMES else value
+    attributes = {name: getattr(run, name) for name in _STORED}
+    for name, value in attributes.items():
+        if isinstance(value, float):
+            attributes[name] = _exact(value)
     attributes["state"], attributes["resume_to"] = str(run.state), str(run.resume_to)
     attributes["counts"] = dict(run.counts)
     attributes["because"] = _cut(run.because, _MOST_BECAUSE)

@@ -14,12 +14,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from decimal import Decimal
 from typing import Any, TypeVar
 
+from deadletter.aws.dynamodb import MANY
 from deadletter.aws.errors import row_name
 from deadletter.aws.table import PARTITION, SORT, Key
-from deadletter.contract import EDITED, Partition, body_object
+from deadletter.contract import EDITED, END_OF_TIME, Partition, body_object
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -50,6 +52,55 @@ def decoded(
 ) -> T | Broken:
     """What a decoder reads in a row of the messages table, given as plain data."""
     return readable(decode, row, Broken(row_name(table, row.get(PARTITION), row.get(SORT))))
+
+
+def time_of(value: Any) -> float:
+    """A time, a rate or seconds; ValueError for what none of them can be."""
+    is_number = isinstance(value, Decimal | int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < END_OF_TIME:
+        raise ValueError("a number, 0 or more, that a clock may show")
+    return float(value)
+
+
+def count_of(value: Any) -> int:
+    """A count; ValueError for what none can be, or DynamoDB could not store the next one of."""
+    is_number = isinstance(value, Decimal | int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < MANY or value != int(value):
+        raise ValueError("a whole number, 0 or more, that can be counted")
+    return int(value)
+
+
+def text_of(value: Any) -> str:
+    """A text; TypeError for anything else."""
+    if not isinstance(value, str):
+        raise TypeError("a text")
+    return value
+
+
+_OF_FIELDS: Mapping[str, Callable[[Any], Any]] = {
+    "float": time_of,
+    "int": count_of,
+    "str": text_of,
+}
+"""What reads a field of a dataclass, by its type."""
+
+
+def part_of(kind: Callable[..., T], data: Any, /, **known: Any) -> T:
+    """A dataclass whose numbers and texts are in a row, or in a map of it, by its fields' names.
+
+    `known` are its other fields. What may be None, or has a default, may be missing. Raises what
+    `readable` and `decoded` make a value of.
+    """
+    of: Any = kind
+    for field in fields(of):
+        read = _OF_FIELDS.get(str(field.type).removesuffix(" | None"))
+        if read is not None and field.name not in known:
+            value = data.get(field.name)
+            if value is not None:
+                known[field.name] = read(value)
+            elif str(field.type).endswith(" | None"):
+                known[field.name] = None
+    return kind(**known)
 
 
 def whole(row: T | Broken, error: Callable[[str], Exception]) -> T:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable
-from deadletter.aws.errors import Conflict, member, ours
+from deadletter.aws.errors import member, ours
 from deadletter.aws.queue import queue_state
-from deadletter.aws.rows import readable
+from deadletter.aws.rows import part_of, readable
 from deadletter.aws.table import absent, at_least, at_most, is_number, stored_number
 from deadletter.contract import SHARED_ROW, Partition, rule_checker, rules_table
 from deadletter.message.queue import QueueUnavailable
@@ -58,25 +59,22 @@ class AppLook:
 
     def _read(self, now: float) -> SharedLook:
         """The newest look. Of a row that no watch has written nothing is believed."""
-        look = readable(_look_in, self._table.get(_KEY) or {}, SharedLook())
+        row = self._table.get(_KEY) or {}
+        look = readable(partial(part_of, SharedLook), row, SharedLook())
         # No turn is longer, whatever the clocks of two watches differ by.
         is_ours = look.turn_ends < now + 2 * TURN and look.mapping_at < now + 2 * TURN
         return look if is_ours else SharedLook()
 
     def _take(self, before: SharedLook, now: float) -> bool:
         """Take the turn. False if another watch has taken it meanwhile."""
-        try:
-            self._table.change(
-                _KEY,
-                {"turn_ends": stored_number(now + TURN)},
-                when=absent("turn_ends")
-                | at_most("turn_ends", stored_number(now))
-                | at_least("turn_ends", stored_number(now + 2 * TURN))
-                | ~is_number("turn_ends"),
-            )
-        except Conflict:
-            return False
-        return True
+        return self._table.changed(
+            _KEY,
+            {"turn_ends": stored_number(now + TURN)},
+            when=absent("turn_ends")
+            | at_most("turn_ends", stored_number(now))
+            | at_least("turn_ends", stored_number(now + 2 * TURN))
+            | ~is_number("turn_ends"),
+        )
 
     def _find_out(self, look: SharedLook, now: float) -> SharedLook:
         try:
@@ -87,17 +85,6 @@ class AppLook:
         except (RuleCheckUnavailable, QueueUnavailable) as error:
             return replace(look, failed=look.failed + 1, why=str(error))
         return replace(look, undelivered=undelivered, failed=0, why="")
-
-
-def _look_in(item: Mapping[str, Any]) -> SharedLook:
-    return SharedLook(
-        turn_ends=float(item.get("turn_ends", 0)),
-        mapping_at=float(item.get("mapping_at", 0)),
-        late=str(item.get("late", "")),
-        undelivered=int(item.get("undelivered", 0)),
-        failed=int(item.get("failed", 0)),
-        why=str(item.get("why", "")),
-    )
 
 
 def _stored(look: SharedLook) -> dict[str, Any]:

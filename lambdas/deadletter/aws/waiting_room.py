@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
@@ -226,7 +226,7 @@ class DynamoDBLanes(PipelineRows):
 
         Without `bodies` nothing is read of the letters themselves.
         """
-        keys = [(entry[PARTITION], entry[SORT]) for entry in self._first(lane, most)]
+        keys = [*map(key_of_row, self._first(lane, most))]
         with ours(RoomUnavailable):
             items = self._table.get_many(keys, only=() if bodies else WAITING_FIGURES)
         found = [items[key] for key in keys if key in items]
@@ -264,8 +264,12 @@ class DynamoDBLanes(PipelineRows):
             lane=self._lane_name(str(item.get("lane", ""))),
             due=float(item.get("due", 0)),
             because=str(item.get("because", "")),
-            key=(item[PARTITION], item[SORT]),
+            key=key_of_row(item),
         )
+
+    def _lane_key(self, lane: str) -> Key:
+        """The key of a lane's own row, in the list of lanes."""
+        return (Partition.LANES.of(self.pipeline), lane)
 
     def _lane(self, lane: str, shard: int | None = None) -> str:
         return lane_partition(self.pipeline, lane, shard)
@@ -316,36 +320,31 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     @ours(RoomUnavailable)
     def retire(self, lane: Lane) -> None:
         with suppress(Conflict):
-            self._table.delete(
-                (Partition.LANES.of(self.pipeline), lane.name),
-                equals("touched", int(lane.touched)),
-            )
+            self._table.delete(self._lane_key(lane.name), equals("touched", int(lane.touched)))
 
     @ours(RoomUnavailable)
     def note_look(self, lane: Lane, look: LaneLook) -> None:
         first_due = look.first_due if math.isfinite(look.first_due) else None
-        with suppress(Conflict):
-            self._table.change(
-                (Partition.LANES.of(self.pipeline), lane.name),
-                {"look": json.dumps([look.at, first_due])},
-                when=equals("touched", int(lane.touched)),
-            )
+        self._table.changed(
+            self._lane_key(lane.name),
+            {"look": json.dumps([look.at, first_due])},
+            when=equals("touched", int(lane.touched)),
+        )
 
     @ours(RoomUnavailable)
     def note_review(self, lane: str, before: LaneReview, after: LaneReview) -> None:
         # A review that could not be read is replaced.
         is_first = before == NOT_REVIEWED
         is_known = _EXISTS & equals("review", _review_text(before))
-        with suppress(Conflict):
-            self._table.change(
-                (Partition.LANES.of(self.pipeline), lane),
-                {"review": _review_text(after)},
-                when=_EXISTS if is_first else is_known,
-            )
+        self._table.changed(
+            self._lane_key(lane),
+            {"review": _review_text(after)},
+            when=_EXISTS if is_first else is_known,
+        )
 
     def paid(self, lane: str) -> LanePaid | None:
         with ours(RoomUnavailable):
-            key = (Partition.LANES.of(self.pipeline), lane)
+            key = self._lane_key(lane)
             item = self._table.get_many([key]).get(key, {})
         paid = _paid_of(item)
         if "paid" in item and paid is None:
@@ -359,28 +358,20 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         if before is None:
             known = self._bad_paid.pop(lane, None)
         is_known = absent("paid") if known is None else equals("paid", known)
-        try:
-            self._table.change(
-                (Partition.LANES.of(self.pipeline), lane),
-                {"paid": _paid_text(after)},
-                when=_EXISTS & is_known,
-            )
-        except Conflict:
-            return False
-        return True
+        return self._table.changed(
+            self._lane_key(lane), {"paid": _paid_text(after)}, when=_EXISTS & is_known
+        )
 
     def reschedule(self, received: ReceivedLetter, lane: str, due: float) -> None:
         key = _read_place(received.handle)[0]
         with ours(RoomUnavailable):
-            keys = self._keys_of_group(key[0], lane) if self.fifo else [key]
+            if not self.fifo:
+                self._reschedule(key, lane, due)
+                return
             # A review looks at the first letter of a group, and comes back while that one is not
             # due as it should be: changed last, it vouches for those behind it.
-            for each in reversed(keys):
-                self._reschedule(each, lane, due)
-
-    def _keys_of_group(self, partition: str, lane: str) -> Sequence[Key]:
-        items = self._table.query(partition, keep=self._in_lane(lane))
-        return [(item[PARTITION], item[SORT]) for item in items]
+            for item in reversed(self._table.query(key[0], keep=self._in_lane(lane))):
+                self._reschedule(key_of_row(item), lane, due)
 
     def recall(self, entry: WaitingRoomEntry, due: float) -> bool:
         """Change when a letter is due, as a person does; False if it has left its lane."""
@@ -396,11 +387,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         self._register(lane)
         in_lane = self._in_lane(lane)
         waits = in_lane & above("due", int(now)) if due > now else in_lane
-        try:
-            self._table.change(key, {"due": int(due)}, when=waits)
-        except Conflict:
-            return False
-        return True
+        return self._table.changed(key, {"due": int(due)}, when=waits)
 
     def store_bodies(
         self, orders: Sequence[Order], until: float, in_parallel: InParallel
@@ -558,7 +545,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         return [
             WaitingRoomEntry(
                 copy=_copy_of(item),
-                place=_place((item[PARTITION], item[SORT])),
+                place=_place(key_of_row(item)),
                 lane=lane,
                 shard=shard,
                 due=min(max(0.0, float(item["due"])), FOREVER),
@@ -612,16 +599,22 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def held(self, lane: str, places: Sequence[Key]) -> Mapping[Key, int]:
         """The shards of those items with these keys that are in a lane, read consistently."""
-        prefix = f"{self._lane(lane)}|"
         with ours(RoomUnavailable):
             # Without their content: it may be megabytes.
-            only = (PARTITION, SORT, "lane")
-            items = self._table.get_many(self._own_places(places), only=only)
-        return {
-            key: int(shard)
-            for key, item in items.items()
+            items = self._in_shards(lane, places, only=(PARTITION, SORT, "lane"))
+        return {key_of_row(item): shard for item, shard in items}
+
+    def _in_shards(
+        self, lane: str, places: Sequence[Key], *, only: Sequence[str] = ()
+    ) -> list[tuple[Mapping[str, Any], int]]:
+        """Those of the items with these keys that are in a lane, each with its shard."""
+        prefix = f"{self._lane(lane)}|"
+        items = self._table.get_many(self._own_places(places), only=only).values()
+        return [
+            (item, int(shard))
+            for item in items
             if (shard := str(item.get("lane", "")).removeprefix(prefix)) in _SHARD_NAMES
-        }
+        ]
 
     def contents(
         self, lane: str, places: Sequence[Key], in_parallel: InParallel | None = None
@@ -631,19 +624,13 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         DynamoDB bills an item whole, whichever of its attributes a request names. One that is not
         as we write it is held, and has no content.
         """
-        prefix = f"{self._lane(lane)}|"
         with ours(RoomUnavailable):
-            items = self._table.get_many(self._own_places(places))
-            found = [
-                item
-                for item in items.values()
-                if str(item.get("lane", "")).removeprefix(prefix) in _SHARD_NAMES
-            ]
-            for part in _parts_in_memory(found):
+            found = self._in_shards(lane, places)
+            shards = {key_of_row(item): shard for item, shard in found}
+            for part in _parts_in_memory([item for item, _ in found]):
                 bodies = self._bodies(part, in_parallel)
                 for item in part:
-                    shard = int(item["lane"].removeprefix(prefix))
-                    yield self._held_item(item, shard, bodies)
+                    yield self._held_item(item, shards[key_of_row(item)], bodies)
 
     def _held_item(
         self, item: Mapping[str, Any], shard: int, bodies: Mapping[str, bytes]
@@ -769,7 +756,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         now = self.clock()
         if now - self._registered.get(lane, -math.inf) < MINUTE:
             return
-        self._table.change((Partition.LANES.of(self.pipeline), lane), {"touched": int(now)})
+        self._table.change(self._lane_key(lane), {"touched": int(now)})
         self._registered[lane] = now
 
     def _item(self, order: Order) -> dict[str, Any] | None:
@@ -809,18 +796,20 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def _received_letter(
         self, item: Mapping[str, Any], locked_until: float, bodies: Mapping[str, bytes]
     ) -> ReceivedLetter:
-        letter = self._read_letter(item, bodies)
-        key = (item[PARTITION], item[SORT])
+        letter, stamp = self._read_letter(item, bodies), _stamp_of(item)
         objects = [str(item[name]) for name in ("object", "edit_object") if name in item]
+        # A letter may have gone in with the stamp that it had: no hold was decided.
+        is_held = stamp.decision == "HOLD"
         return ReceivedLetter(
             letter,
-            _place(key, *objects),
+            _place(key_of_row(item), *objects),
             locked_until,
-            str(item.get("home")),
-            is_rescued=_is_rescued(item),
-            spared=_spared(item),
-            stamp=_stamp_of(item) if self._is_given_up(item) else None,
-            **_wait_of(item),
+            str(item["home"]),
+            is_rescued=not is_held,
+            spared=stamp.spared,
+            stamp=stamp if self._is_given_up(item) else None,
+            held_by=stamp.rule if is_held else None,
+            held_since=stamp.at if is_held else None,
         )
 
     def _read_letter(self, item: Mapping[str, Any], bodies: Mapping[str, bytes]) -> Letter:
@@ -834,8 +823,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             raise NotALetter("the item names another message")
         if not isinstance(item["home"], str):
             raise ValueError("a row without a home")
-        if _stamp_of(item) is None:
-            raise ValueError("a row without a stamp")
+        # Without its stamp nothing says how often it was tried.
+        _stamp_of(item)
         name = _body_in_s3(item)
         data = bodies[name] if name is not None else _text_of(item)
         letter, copy = from_json(json.loads(data)), str(item["copy"])
@@ -847,15 +836,13 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _single_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
         """The items of these entries that are still in the lane of their entry."""
-        stored = self._table.get_many(
-            self._own_places([_read_place(entry.place)[0] for entry in entries])
-        )
-        items = []
-        for entry in entries:
-            item = stored.get(_read_place(entry.place)[0])
-            if item is not None and item.get("lane") == self._lane(entry.lane, entry.shard):
-                items.append(item)
-        return items
+        keys = {entry: _read_place(entry.place)[0] for entry in entries}
+        stored = self._table.get_many(self._own_places([*keys.values()]))
+        return [
+            stored[key]
+            for entry, key in keys.items()
+            if key in stored and stored[key].get("lane") == self._lane(entry.lane, entry.shard)
+        ]
 
     def _own_places(self, places: Sequence[Key]) -> Sequence[Key]:
         """Those of these keys that waiting letters of the pipeline have; notes the others.
@@ -982,9 +969,9 @@ def _place(key: Key, *objects: str) -> str:
 
 
 def _read_place(place: str) -> tuple[Key, Sequence[str]]:
-    """The item's key, and the names of its objects; None among them was written before."""
+    """The item's key, and the names of its objects."""
     partition, sort, *objects = json.loads(place)
-    return (partition, sort), [name for name in objects if name is not None]
+    return (partition, sort), objects
 
 
 def _is_return(order: Order) -> bool:
@@ -994,40 +981,10 @@ def _is_return(order: Order) -> bool:
     return has_ticket and order.hold.lane == run_lane(str(stamp.run))
 
 
-def _is_rescued(item: Mapping[str, Any]) -> bool:
-    """Whether a letter went into the room with the stamp that it had: no hold was decided."""
-    stamp = _stamp_of(item)
-    return stamp is not None and stamp.decision != "HOLD"
-
-
-def _spared(item: Mapping[str, Any]) -> int:
-    """The lives of a letter that failed for a cause which suddenly dominated."""
-    stamp = _stamp_of(item)
-    return 0 if stamp is None else stamp.spared
-
-
-def _wait_of(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The rule that a letter waits for, and since when."""
-    stamp = _stamp_of(item)
-    if stamp is None or stamp.decision != "HOLD":
-        return {}
-    return {"held_by": stamp.rule, "held_since": stamp.at}
-
-
 def _review_text(review: LaneReview) -> str:
     """The text of a review in the row of its lane; `_review_of` reads it."""
     reached = {shard: [entry.place, entry.due] for shard, entry in review.reached.items()}
-    return json.dumps(
-        {
-            "edition": review.edition,
-            "since": review.since,
-            "began": review.began,
-            "finished": sorted(review.finished),
-            "reached": reached,
-            "is_done": review.is_done,
-            "at": review.at,
-        }
-    )
+    return json.dumps({**asdict(review), "finished": sorted(review.finished), "reached": reached})
 
 
 def _paid_text(paid: LanePaid) -> str:
@@ -1093,8 +1050,12 @@ def _is_bad_lane(item: Mapping[str, Any]) -> bool:
     )
 
 
-def _stamp_of(item: Mapping[str, Any]) -> Stamp | None:
-    return stamps.parse(str(item.get("stamp", "")))
+def _stamp_of(item: Mapping[str, Any]) -> Stamp:
+    """The stamp that a letter waits with. Raises ValueError if there is none."""
+    stamp = stamps.parse(str(item.get("stamp", "")))
+    if stamp is None:
+        raise ValueError("a row without a stamp")
+    return stamp
 
 
 def _touched(item: Mapping[str, Any]) -> float:
