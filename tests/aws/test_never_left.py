@@ -29,7 +29,7 @@ from botocore.exceptions import (
 )
 
 from deadletter.aws import clients as made
-from deadletter.aws.consumer_clients import CallLimits
+from deadletter.aws.clients import CallLimits
 from deadletter.aws.consumer_function import THROTTLED_PAUSE, LambdaConsumer, LambdaDelivery
 from deadletter.aws.errors import never_left
 from deadletter.aws.queue import SqsQueue

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.registration import NotRegistered, look_up
+from deadletter.aws.wiring.consuming import NotRegistered, look_up
 from deadletter.consumer import Permanent, Skip, Transient, consume, consumer, runtime
 from deadletter.contract import Category
 from deadletter.settings.backoff import Backoff

@@ -19,9 +19,8 @@ import pytest
 
 from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.queue import SqsMessages
-from deadletter.aws.registration import NotRegistered, look_up
 from deadletter.aws.wiring import consuming as wiring
-from deadletter.aws.wiring.consuming import consumer_for
+from deadletter.aws.wiring.consuming import NotRegistered, consumer_for, look_up
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.consumer import Permanent, Skip, Transient, consume, dependency, runtime

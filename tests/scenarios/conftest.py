@@ -10,7 +10,6 @@ import boto3
 import pytest
 
 from deadletter.aws import clients as aws_clients
-from deadletter.aws import consumer_clients
 from deadletter.aws.wiring import world
 from tests.infra.conftest import Synthesize, synthesize
 from tests.infra.templates import Synthesis
@@ -22,8 +21,6 @@ __all__ = ["synthesize"]
 
 EVERY = ("1m", "5m", "10m", "1h", "1d")
 EACH_EVERY = ["1m", *(pytest.param(every, marks=pytest.mark.nightly) for every in EVERY[1:])]
-
-CLIENT_MODULES = (aws_clients, consumer_clients)
 
 MakeStage = Callable[..., Stage]
 
@@ -129,7 +126,7 @@ def _in_turn(_threads: object, calls: Sequence[Callable[[], Any]], /) -> list[An
 
 
 def _forget_clients() -> None:
-    for attribute in (each for module in CLIENT_MODULES for each in vars(module).values()):
+    for attribute in vars(aws_clients).values():
         clear: Any = getattr(attribute, "cache_clear", None)
         if clear is not None:
             clear()

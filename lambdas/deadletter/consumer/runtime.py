@@ -21,9 +21,8 @@ from random import Random, SystemRandom
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.consumer_clients import consumer_clients, ssm
-from deadletter.aws.registration import look_up
-from deadletter.aws.wiring.consuming import consumer_for
+from deadletter.aws.clients import consumer_clients, ssm
+from deadletter.aws.wiring.consuming import consumer_for, look_up
 from deadletter.aws.wiring.world import World
 from deadletter.contract import CONSUMER_VARIABLE
 from deadletter.failure.failure import version_in
@@ -159,7 +158,7 @@ def runtime_from(value: str | None) -> Runtime:
 
 def _source(url: str) -> Source:
     # For consumers that poll; a Lambda function does not.
-    from deadletter.aws.consumer_clients import polling
+    from deadletter.aws.clients import polling
     from deadletter.aws.queue import SqsMessages, arn_of
 
     client = consumer_clients().sqs

@@ -13,7 +13,7 @@ from botocore.credentials import Credentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.aws.wire.signature import UNSIGNED, Signer, lines_of
+from deadletter.aws.wire.learned import UNSIGNED, Signer, lines_of
 
 MOMENT = datetime(2026, 11, 23, 19, 30, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Puts the consumer library together, for a team's function.
+"""Puts the consumer library together, for a team's function, which looks its pipeline up in SSM.
 
 What only failures, parked messages and outages need is loaded when a consumer is made: a
 function whose settings switch the library off does without.
@@ -10,16 +10,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deadletter.aws.claims import DynamoDBClaims
-from deadletter.aws.consumer_clients import ConsumerClients, brief_stepfunctions
-from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
+from deadletter.aws.clients import ConsumerClients, brief_stepfunctions
+from deadletter.aws.clients import consumer_clients as consumer_clients
+from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.aws.wiring.world import World
-from deadletter.contract import NOTHING
+from deadletter.contract import (
+    NOTHING,
+    app_parameter,
+    consumer_policy_parameter,
+    pipeline_parameter,
+)
 from deadletter.processing.batch import Consumer, Handle, unhandled
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.signals.figures import Count
 
 if TYPE_CHECKING:
+    from mypy_boto3_ssm import SSMClient
+
     from deadletter.processing.crew import Crew
 
 
@@ -83,3 +91,26 @@ def consumer_for(
         last_receive=LastReceive(main_queue, clock),
         pause=world.wait,
     )
+
+
+class NotRegistered(Exception):
+    """The registration is missing or unreadable; the message says why, and what to do."""
+
+
+def look_up(client: SSMClient, app: str, pipeline: str) -> tuple[Pipeline, Resources]:
+    """The pipeline and the resources of its consumer; raises NotRegistered and BadSettings."""
+    from deadletter.settings import registration
+
+    names = [app_parameter(app), pipeline_parameter(app, pipeline)]
+    try:
+        answer = client.get_parameters(Names=names)
+    except AWS_ERRORS as error:
+        raise NotRegistered(
+            f"{' and '.join(names)} could not be read ({code(error)}); the function's role "
+            f"needs the managed policy that {consumer_policy_parameter(app, pipeline)} names"
+        ) from error
+    values = {parameter["Name"]: parameter["Value"] for parameter in answer.get("Parameters", [])}
+    for name in names:
+        if name not in values:
+            raise NotRegistered(f"there is no parameter {name} in this account and region")
+    return registration.read(pipeline, *(values[name] for name in names))

@@ -16,8 +16,7 @@ from deadletter.webhook.dispatcher import POSTS_AT_ONCE, Dispatcher, lane_of
 from deadletter.webhook.http import HttpsClient
 
 if TYPE_CHECKING:
-    from deadletter.aws.clients import Clients
-    from deadletter.aws.consumer_clients import ConsumerClients
+    from deadletter.aws.clients import Clients, ConsumerClients
     from deadletter.aws.wiring.world import World
     from deadletter.processing.result import BatchResult
     from deadletter.settings.pipeline import Pipeline
