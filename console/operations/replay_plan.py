@@ -28,7 +28,7 @@ from .circuits import in_the_way, own_and_troubled
 from .errors import Cause, Problem, aws_errors, explain
 from .letter_walk import See
 from .replay_census import Census, CountedLetter, ReplaySource, by, census, must_look
-from .replay_runs import ReplayRow, person, row, runs_of, starts_of
+from .replay_runs import ReplayRow, person, plans_of, row, runs_of
 from .session import Answer, Session
 from .watched import read_memories, source_status
 from .words import clock, count, moment
@@ -528,11 +528,11 @@ def start(
     )
     with recorded(session, app, change), aws_errors():
         # The run's item comes last: whoever finds it finds its plan.
-        starts_of(session, app, pipeline).store(plan, origins)
+        plans_of(session, app, pipeline).store(plan, origins)
         stored = runs.create(run)
         if stored.state is RunState.PLANNED:
             machine = pipeline.replay_machine
-            StepFunctionsReplays(session.aws.stepfunctions, machine).start(stored)
+            StepFunctionsReplays(lambda: session.aws.stepfunctions, machine).start(stored)
     return row(stored, plan=plan)
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from deadletter.aws.replay_runs import (
         DynamoDBReplayPlans,
         DynamoDBReplayRuns,
-        DynamoDBReplayStarts,
     )
 
 # A run's own execution writes its item every few seconds: a person's change must get through.
@@ -273,7 +272,7 @@ def lost_runs(
     needy = [run for run in runs if needs_execution(run, ())]
     if not needy:
         return {}
-    machine = StepFunctionsReplays(session.aws.stepfunctions, pipeline.replay_machine)
+    machine = StepFunctionsReplays(lambda: session.aws.stepfunctions, pipeline.replay_machine)
     try:
         running = machine.running()
     except RunsUnavailable:
@@ -310,19 +309,10 @@ def runs_of(
 
 
 def plans_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayPlans:
-    """The plans of a pipeline's runs, as their executions read them."""
+    """The plans of a pipeline's runs, as they are stored and as their executions read them."""
     from deadletter.aws.replay_runs import DynamoDBReplayPlans
 
     return DynamoDBReplayPlans(
-        session.aws.dynamodb, app.messages_table, pipeline.name, session.clock
-    )
-
-
-def starts_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayStarts:
-    """What was stored when the runs of a pipeline were started."""
-    from deadletter.aws.replay_runs import DynamoDBReplayStarts
-
-    return DynamoDBReplayStarts(
         session.aws.dynamodb, app.messages_table, pipeline.name, session.clock
     )
 
@@ -351,7 +341,6 @@ class RunSwitch:
         pipelines = self.app.select([pipeline] if pipeline is not None else [])
         self.pipeline, self.before = _find(session, self.app, pipelines, run)
         self._runs = runs_of(session, self.app, self.pipeline)
-        self._starts = starts_of(session, self.app, self.pipeline)
         self._plans = plans_of(session, self.app, self.pipeline)
 
     @property
@@ -509,7 +498,7 @@ class RunSwitch:
         after = answered(self.before, answer, self.session.now.timestamp())
         with aws_errors():
             self._plans.keep_answer(self.id, answer)
-            token = self._starts.approval_token(self.id)
+            token = self._plans.approval_token(self.id)
         if token is not None:
             self._send(token, asdict(answer))
         return self._changed(self.before, after)
@@ -523,7 +512,7 @@ class RunSwitch:
 
         try:
             with aws_errors():
-                token = self._starts.approval_token(self.id)
+                token = self._plans.approval_token(self.id)
             if token is not None:
                 self._send(token, {})
         except ClientError as error:

@@ -104,7 +104,7 @@ def sends_with(queue: SqsQueue, fault: Any) -> tuple[SendResult, int]:
             raise fault
         return AWSResponse(request.url, fault, {}, _Body(b"{}"))
 
-    events = queue._sending.meta.events
+    events = queue.sending.meta.events
     events.register("before-send.sqs.SendMessageBatch", answer)
     result = queue.send(BATCH)
     events.unregister("before-send.sqs.SendMessageBatch", answer)

@@ -20,7 +20,7 @@ from deadletter.aws.event_source import LambdaMappings
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.functions import LambdaRouter, LambdaRunStarter, start_rescue
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.lease import DynamoDBLease, read_memories
+from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.metrics import CloudWatchHeartbeats, oldest_message
 from deadletter.aws.objects import S3RunObjects
@@ -132,11 +132,6 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
         lambda: lease().record(SourceMemory(looks=1)),
         LeaseUnavailable,
         "dynamodb:UpdateItem on messages",
-    ),
-    (
-        lambda: read_memories(denied, "messages", "orders"),
-        LeaseUnavailable,
-        "dynamodb:Query on messages",
     ),
     (lambda: watch_store().read(), LeaseUnavailable, "dynamodb:Query on messages"),
     (

@@ -12,11 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from deadletter.aws.replay_runs import (
-    DynamoDBReplayPlans,
-    DynamoDBReplayStarts,
-    StepFunctionsReplays,
-)
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, StepFunctionsReplays
 from deadletter.replay.plan import DISCARD, ApprovalAnswer, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunsUnavailable
 from tests.tables import LETTERS, create_messages_table
@@ -40,8 +36,8 @@ def plans(client: Any) -> DynamoDBReplayPlans:
     return DynamoDBReplayPlans(client, LETTERS, "orders", lambda: NOW)
 
 
-def starts(client: Any) -> DynamoDBReplayStarts:
-    return DynamoDBReplayStarts(client, LETTERS, "orders", lambda: NOW)
+def starts(client: Any) -> DynamoDBReplayPlans:
+    return DynamoDBReplayPlans(client, LETTERS, "orders", lambda: NOW)
 
 
 def test_the_plan_is_read_as_the_person_stored_it(dynamodb: Any) -> None:
@@ -124,7 +120,7 @@ class RefusingSteps:
 
 def replays(code: str) -> StepFunctionsReplays:
     client: Any = RefusingSteps(code)
-    return StepFunctionsReplays(client, "arn:aws:states:::stateMachine:replay")
+    return StepFunctionsReplays(lambda: client, "arn:aws:states:::stateMachine:replay")
 
 
 def test_an_execution_that_was_started_before_is_no_error() -> None:
@@ -149,7 +145,7 @@ def test_running_executions_are_listed_by_the_names_of_their_runs() -> None:
         machine = client.create_state_machine(
             name="replay", definition=json.dumps(WAIT), roleArn=ROLE
         )["stateMachineArn"]
-        executions = StepFunctionsReplays(client, machine)
+        executions = StepFunctionsReplays(lambda: client, machine)
         assert executions.running() == frozenset()
         run = ReplayRun(id="r", pipeline="orders", restart=2)
         executions.start(run)

@@ -10,7 +10,6 @@ from deadletter.aws.dynamodb import plain
 from deadletter.aws.replay_runs import (
     MOST_COUNTED,
     DynamoDBReplayPlans,
-    DynamoDBReplayStarts,
     StepFunctionsReplays,
     packed,
     unpacked,
@@ -26,9 +25,9 @@ PLAN = ReplayPlan(pipeline="orders", who="ann", why="fixed", created=1.0)
 
 
 @pytest.fixture
-def starts(aws: Aws) -> DynamoDBReplayStarts:
+def starts(aws: Aws) -> DynamoDBReplayPlans:
     create_messages_table(aws.dynamodb)
-    return DynamoDBReplayStarts(aws.dynamodb, LETTERS, "orders", lambda: 1_000.0)
+    return DynamoDBReplayPlans(aws.dynamodb, LETTERS, "orders", lambda: 1_000.0)
 
 
 def rows(aws: Aws) -> dict[str, dict[str, Any]]:
@@ -41,7 +40,7 @@ def rows(aws: Aws) -> dict[str, dict[str, Any]]:
 
 
 def test_a_plan_is_stored_with_the_letters_that_were_counted(
-    aws: Aws, starts: DynamoDBReplayStarts
+    aws: Aws, starts: DynamoDBReplayPlans
 ) -> None:
     starts.store(PLAN, ["b", "a", "a"])
     starts.store(PLAN, ["a", "b"])
@@ -54,7 +53,7 @@ def test_a_plan_is_stored_with_the_letters_that_were_counted(
 
 
 def test_a_plan_that_counts_no_single_letters_has_no_list(
-    aws: Aws, starts: DynamoDBReplayStarts
+    aws: Aws, starts: DynamoDBReplayPlans
 ) -> None:
     starts.store(PLAN, None)
     assert set(rows(aws)) == {"plan"}
@@ -67,12 +66,12 @@ def test_keys_are_sorted_over_all_rows_and_fit_into_an_item() -> None:
     assert keys == sorted(keys)
 
 
-def test_a_run_that_does_not_wait_has_no_token(starts: DynamoDBReplayStarts) -> None:
+def test_a_run_that_does_not_wait_has_no_token(starts: DynamoDBReplayPlans) -> None:
     assert starts.approval_token("nope") is None
 
 
 def test_a_run_that_waits_has_the_token_that_its_execution_kept(
-    aws: Aws, starts: DynamoDBReplayStarts
+    aws: Aws, starts: DynamoDBReplayPlans
 ) -> None:
     plans = DynamoDBReplayPlans(aws.dynamodb, LETTERS, "orders", lambda: 1_000.0)
     plans.keep_token("0123", "the token")
@@ -95,7 +94,7 @@ RUN = ReplayRun(id="0123", pipeline="orders", restart=2)
 
 def test_an_execution_has_the_name_that_its_run_says() -> None:
     machine: Any = _Machine()
-    StepFunctionsReplays(machine, "arn:machine").start(RUN)
+    StepFunctionsReplays(lambda: machine, "arn:machine").start(RUN)
     assert machine.started == [
         {"stateMachineArn": "arn:machine", "name": "0123-2", "input": '{"run": "0123"}'}
     ]
@@ -103,10 +102,10 @@ def test_an_execution_has_the_name_that_its_run_says() -> None:
 
 def test_an_execution_that_was_started_before_is_no_error() -> None:
     machine: Any = _Machine("ExecutionAlreadyExists")
-    StepFunctionsReplays(machine, "arn:machine").start(RUN)
+    StepFunctionsReplays(lambda: machine, "arn:machine").start(RUN)
 
 
 def test_a_refused_start_names_what_was_refused() -> None:
     machine: Any = _Machine("AccessDeniedException")
     with pytest.raises(RunsUnavailable, match="replay"):
-        StepFunctionsReplays(machine, "arn:aws:states:eu:1:stateMachine:replay").start(RUN)
+        StepFunctionsReplays(lambda: machine, "arn:aws:states:eu:1:stateMachine:replay").start(RUN)

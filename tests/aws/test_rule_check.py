@@ -16,9 +16,8 @@ from deadletter.aws.dynamodb import plain, stored
 from deadletter.aws.edits import (
     FRESH,
     REMEMBERED,
+    DynamoDBCheckedRules,
     DynamoDBHistory,
-    DynamoDBNamesakes,
-    DynamoDBVerdicts,
     SsmPipelines,
     edits,
 )
@@ -65,7 +64,7 @@ def read(aws: Aws) -> dict[str, Any] | None:
 def write(aws: Aws, judged: dict[str, Any], reason: str | None = None) -> bool:
     status = RuleStatus.VALID if reason is None else RuleStatus.INVALID
     verdict = RuleVerdict("orders", "r", judged, ("queue", "status2"), status, reason, "now")
-    return DynamoDBVerdicts(aws.dynamodb, "rules").write(verdict)
+    return DynamoDBCheckedRules(aws.dynamodb, "rules").write(verdict)
 
 
 def test_a_verdict_is_written_beside_what_was_typed(aws: Aws) -> None:
@@ -106,12 +105,12 @@ def test_rules_with_the_same_id_are_found_under_their_keys(aws: Aws) -> None:
     put(aws)
     put(aws, pipeline="*", priority=Decimal(5))
     put(aws, rule_id="other")
-    namesakes = DynamoDBNamesakes(aws.dynamodb, "rules")
+    namesakes = DynamoDBCheckedRules(aws.dynamodb, "rules")
     found = namesakes.of("r", ["*", "billing", "orders"])
     assert found == {"*": {**RULE, "pipeline": "*", "priority": 5}, "orders": RULE}
     assert namesakes.of("r", []) == {}
     with pytest.raises(CheckUnavailable, match="for dynamodb:BatchGetItem on absent"):
-        DynamoDBNamesakes(aws.dynamodb, "absent").of("r", ["*"])
+        DynamoDBCheckedRules(aws.dynamodb, "absent").of("r", ["*"])
 
 
 def test_a_rule_that_was_deleted_stays_deleted(aws: Aws) -> None:
@@ -123,7 +122,7 @@ def test_as_many_columns_as_are_compared_fit_into_one_condition(aws: Aws) -> Non
     item = put(aws, **{f"a{number:03}": "x" for number in range(58)})
     absent = tuple(f"b{number:03}" for number in range(60))
     verdict = RuleVerdict("orders", "r", item, absent, RuleStatus.VALID, None, "now")
-    assert DynamoDBVerdicts(aws.dynamodb, "rules").write(verdict)
+    assert DynamoDBCheckedRules(aws.dynamodb, "rules").write(verdict)
 
 
 def test_a_table_that_is_not_there_is_unavailable_and_not_overtaken(aws: Aws) -> None:
@@ -131,7 +130,7 @@ def test_a_table_that_is_not_there_is_unavailable_and_not_overtaken(aws: Aws) ->
     with pytest.raises(
         CheckUnavailable, match="ResourceNotFoundException for dynamodb:UpdateItem on"
     ):
-        DynamoDBVerdicts(aws.dynamodb, "none").write(verdict)
+        DynamoDBCheckedRules(aws.dynamodb, "none").write(verdict)
     with pytest.raises(CheckUnavailable, match="ResourceNotFoundException for dynamodb:PutItem on"):
         DynamoDBHistory(aws.dynamodb, "none", lambda: 0.0, 1.0).keep(CHANGE)
 

@@ -17,10 +17,10 @@ import pytest
 
 from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.dynamodb import DynamoDBTable
-from deadletter.aws.edits import DynamoDBBookVersions, DynamoDBVersionCounts, SsmPipelines
+from deadletter.aws.edits import DynamoDBBookVersions, SsmPipelines
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
+from deadletter.aws.lease import DynamoDBLease, read_last_run
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.rules import DynamoDBRules
@@ -210,14 +210,14 @@ def test_every_lane_is_listed(account: Account) -> None:
 
 
 def test_memories_of_sources_are_read_at_once(account: Account) -> None:
-    assert read_memories(account.dynamodb, LETTERS, "orders") == {}
+    assert DynamoDBWatchStore(account.dynamodb, LETTERS, "orders").read()[1] == {}
     known = {home: SourceMemory(stopped=home) for home in ("dlq", "parking:default", "slow")}
     for home, memory in known.items():
         account.lease(home).record(memory)
     account.watch.write(WatchRow(first_at=START, ran_at=START))
     assert account.lease().read() == SourceMemory(stopped="dlq")
     # Without the row of the watch.
-    assert read_memories(account.dynamodb, LETTERS, "orders") == known
+    assert DynamoDBWatchStore(account.dynamodb, LETTERS, "orders").read()[1] == known
     assert account.watch.read() == (WatchRow(first_at=START, ran_at=START), known)
 
 
@@ -326,7 +326,7 @@ def test_rules_are_read_when_their_version_is_another_one_and_every_ten_minutes(
 def test_the_counts_of_versions_that_are_gone_are_removed_and_no_others(account: Account) -> None:
     kept = {"r#new": 1, "r2#old": 1, "r#x#old": 1}
     account.ledger.count_matches({**kept, "r#old": 1, "r#older": 1, "r": 1})
-    counts = DynamoDBVersionCounts(account.dynamodb, LETTERS)
+    counts = DynamoDBBookVersions(account.dynamodb, LETTERS)
     counts.forget(["orders", "refunds"], "r", "new")
     assert set(account.ledger.all_counts()) == set(kept)
     counts.forget(["orders"], "r", None)

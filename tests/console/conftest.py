@@ -37,7 +37,7 @@ from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.objects import S3RunObjects
-from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.run_letters import DynamoDBStatuses
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
@@ -455,7 +455,7 @@ class Cloud:
         """A replay run as the command line and its execution have left it."""
         made = ReplayPlan(**{"pipeline": run.pipeline, "who": "ann", "why": "fixed", **plan})
         run = replace(run, id=run.id or made.run_id)
-        starts = DynamoDBReplayStarts(self.dynamodb, "messages", run.pipeline, time.time)
+        starts = DynamoDBReplayPlans(self.dynamodb, "messages", run.pipeline, time.time)
         starts.store(made, [])
         if run.id != made.run_id:
             # The plan of another id: rows are copied under the id that the test wants.

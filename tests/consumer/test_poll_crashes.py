@@ -92,8 +92,8 @@ def turns(box: Letterbox, each: Any, schedule: Schedule | None, number: int) -> 
     current: Runtime = box.runtime
     source = current.source(box.main)
     if schedule is not None:
-        client: Any = Mortal(source._client, schedule)  # type: ignore[attr-defined]
-        source._client = source._receiving = client  # type: ignore[attr-defined]
+        client: Any = Mortal(source.client, schedule)  # type: ignore[attr-defined]
+        source.client = source.receiving = client  # type: ignore[attr-defined]
     # One thread, so that a schedule is the same in each run.
     assert current.consumer is not None
     current = replace(current, consumer=replace(current.consumer, crew=InTurn(box.clock)))

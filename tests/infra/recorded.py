@@ -18,7 +18,7 @@ import pytest
 
 from deadletter.aws import stack_request
 from deadletter.aws.dynamodb import stored
-from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.waiting_room import INLINE_BYTES
 from deadletter.aws.wiring import posting
 from deadletter.circuit.transitions import Tripped
@@ -122,7 +122,7 @@ class Place:
         self.statuses: dict[str, int] = {}
         client: Any = self.account.dynamodb
         self.runs = DynamoDBReplayRuns(client, TABLE, PIPELINE, self.account.clock)
-        self.starts = DynamoDBReplayStarts(client, TABLE, PIPELINE, self.account.clock)
+        self.starts = DynamoDBReplayPlans(client, TABLE, PIPELINE, self.account.clock)
         self.register("good", 200)
 
     def invoke(self, role: str, **event: Any) -> Any:

@@ -19,11 +19,11 @@ from botocore.exceptions import ClientError
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.clients import Clients
 from deadletter.aws.dynamodb import stored
-from deadletter.aws.edits import DynamoDBBookVersions, DynamoDBVersionCounts
+from deadletter.aws.edits import DynamoDBBookVersions
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.objects import S3StoredBodies
-from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.judging import router_for
@@ -242,7 +242,7 @@ def rescues(world: World) -> Any:
 def sweeps_orphans(world: World) -> Any:
     client: Any = world.as_role("redrive")
     s3: Any = world.s3
-    bodies = S3StoredBodies(client, LETTERS, s3, BUCKET, VICTIM)
+    bodies = S3StoredBodies(client, LETTERS, VICTIM, s3, BUCKET)
     world.clock.advance(ROWS_KEPT + 3_600)
     deleted = delete_orphans(bodies, world.clock, world.clock() + 50)
     return deleted, world.state()
@@ -545,12 +545,12 @@ def watch_writes_its_row(_: World, client: Any) -> None:
 
 def rules_are_checked(_: World, client: Any) -> None:
     DynamoDBBookVersions(client, LETTERS).write(VICTIM, "2")
-    DynamoDBVersionCounts(client, LETTERS).forget([VICTIM], "leaked-key", None)
+    DynamoDBBookVersions(client, LETTERS).forget([VICTIM], "leaked-key", None)
 
 
 def a_person_runs_a_replay(_: World, client: Any) -> None:
     made = ReplayPlan(pipeline=VICTIM, who="ann", why="fixed")
-    DynamoDBReplayStarts(client, LETTERS, VICTIM, float).store(made, ["a", "b"])
+    DynamoDBReplayPlans(client, LETTERS, VICTIM, float).store(made, ["a", "b"])
     runs = DynamoDBReplayRuns(client, LETTERS, VICTIM, float)
     run = runs.create(RUN)
     changed = {
@@ -563,7 +563,7 @@ def a_person_runs_a_replay(_: World, client: Any) -> None:
 
 def a_person_throws_letters_away(_: World, client: Any) -> None:
     made = ReplayPlan(pipeline=VICTIM, who="ann", why="fixed", destination=DISCARD)
-    DynamoDBReplayStarts(client, LETTERS, VICTIM, float).store(made, ["a", "b"])
+    DynamoDBReplayPlans(client, LETTERS, VICTIM, float).store(made, ["a", "b"])
     DynamoDBReplayRuns(client, LETTERS, VICTIM, float).create(RUN)
 
 

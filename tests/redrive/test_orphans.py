@@ -151,5 +151,5 @@ def test_the_names_of_two_pipelines_are_told_apart() -> None:
     stage = Stage()
     store(stage, "a", pipeline="orders-eu")
     clients = stage.clients
-    bodies = S3StoredBodies(clients.dynamodb, LETTERS, clients.s3, BUCKET, "orders")
+    bodies = S3StoredBodies(clients.dynamodb, LETTERS, "orders", clients.s3, BUCKET)
     assert list(bodies.all()) == []

@@ -12,7 +12,7 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.objects import S3RunObjects
 from deadletter.aws.queue import SqsQueue
-from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.run_letters import DynamoDBStatuses
 from deadletter.aws.wiring.stores import Stores
@@ -87,7 +87,7 @@ class ReplayBench:
         self.dynamodb: Any = stage.dynamodb
         self.runs = DynamoDBReplayRuns(self.dynamodb, LETTERS, "orders", self.clock)
         self.run_id = self.plan.run_id
-        DynamoDBReplayStarts(self.dynamodb, LETTERS, "orders", self.clock).store(self.plan, None)
+        DynamoDBReplayPlans(self.dynamodb, LETTERS, "orders", self.clock).store(self.plan, None)
         plans = DynamoDBReplayPlans(self.dynamodb, LETTERS, "orders", self.clock)
         plans.keep_asked(self.run_id, asked=False)
         self.runs.create(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.aws import replay_runs
-from deadletter.aws.replay_runs import DynamoDBReplayStarts, packed, read_counted
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, packed, read_counted
 from deadletter.replay.names import CountedOrigins
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import BadRunRow, RunsUnavailable
@@ -49,7 +49,7 @@ def stored(origins: list[str] | None, counted: int | None = None) -> tuple[Any, 
     dynamodb: Any = MemoryDynamoDB(clock)
     create_messages_table(dynamodb)
     plan = ReplayPlan(pipeline="orders", counted=counted)
-    DynamoDBReplayStarts(dynamodb, LETTERS, "orders", clock).store(plan, origins)
+    DynamoDBReplayPlans(dynamodb, LETTERS, "orders", clock).store(plan, origins)
     return dynamodb, plan
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from deadletter.aws.errors import ignore
 from deadletter.aws.objects import S3RunObjects, runs_with_objects
-from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.aws.wiring.stores import Stores
@@ -111,7 +111,7 @@ def execute(
 ) -> ReplayRun:
     """Have a run go through all its steps, as its state machine does; returns how it ended."""
     client: Any = stage.dynamodb
-    DynamoDBReplayStarts(client, LETTERS, "orders", stage.clock).store(plan, None)
+    DynamoDBReplayPlans(client, LETTERS, "orders", stage.clock).store(plan, None)
     runs = DynamoDBReplayRuns(client, LETTERS, "orders", stage.clock)
     runs.create(ReplayRun(id=plan.run_id, pipeline="orders", created=stage.clock()))
     steps = steps_of(stage, note_bad_row)

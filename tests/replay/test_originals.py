@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.aws.objects import S3RunObjects
-from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.wiring.replaying import freeze_for
 from deadletter.aws.wiring.stores import Stores
 from deadletter.contract import Category, Reason, originals_object
@@ -668,7 +668,7 @@ def test_two_runs_that_forget_go_one_after_the_other() -> None:
     stage = of_a_shop()
     client: Any = stage.dynamodb
     other = replace(by_key(), source="dlq")
-    DynamoDBReplayStarts(client, LETTERS, "orders", stage.clock).store(other, None)
+    DynamoDBReplayPlans(client, LETTERS, "orders", stage.clock).store(other, None)
     runs = DynamoDBReplayRuns(client, LETTERS, "orders", stage.clock)
     waits = ReplayRun(id=other.run_id, pipeline="orders", created=stage.clock() + 1)
     runs.create(waits)

@@ -13,7 +13,7 @@ import pytest
 
 from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.objects import S3RunObjects
-from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.run_letters import DynamoDBPlacedLetters
 from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.contract import originals_object
@@ -75,7 +75,7 @@ class Shop:
     def start(self, plan: ReplayPlan, origins: Sequence[str] | None = None) -> ReplayRun:
         client: Any = self.stage.dynamodb
         plan = replace(plan, counted=None if origins is None else len(origins))
-        DynamoDBReplayStarts(client, LETTERS, "orders", self.stage.clock).store(plan, origins)
+        DynamoDBReplayPlans(client, LETTERS, "orders", self.stage.clock).store(plan, origins)
         run = ReplayRun(id=plan.run_id, pipeline="orders", created=self.stage.clock())
         self.runs.create(run)
         return run

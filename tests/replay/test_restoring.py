@@ -12,12 +12,7 @@ from uuid import UUID
 import pytest
 
 from deadletter.aws.objects import S3RunObjects
-from deadletter.aws.replay_runs import (
-    DynamoDBReplayPlans,
-    DynamoDBReplayRuns,
-    DynamoDBReplayStarts,
-    plan_partition,
-)
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns, plan_partition
 from deadletter.aws.replay_tickets import DynamoDBTickets, ticket_key
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import (
@@ -272,7 +267,7 @@ def test_only_letters_that_a_person_has_counted_come_back() -> None:
     counted = list(letters)[:4]
     plan = replace(RESTORES, counted=4)
     client: Any = stage.dynamodb
-    starts = DynamoDBReplayStarts(client, LETTERS, "orders", stage.clock)
+    starts = DynamoDBReplayPlans(client, LETTERS, "orders", stage.clock)
     starts.store(plan, counted)
     assert execute(stage, plan).messages == 4
     assert {r.stamp.origin for r in in_parking_lot(stage) if r.stamp} == set(counted)
@@ -469,7 +464,7 @@ def test_a_run_that_is_held_stops_within_a_few_letters_and_goes_on_later() -> No
         return put(**request)
 
     stage.dynamodb.transact_write_items = counted  # type: ignore[method-assign]  # counts
-    starts = DynamoDBReplayStarts(client, LETTERS, "orders", stage.clock)
+    starts = DynamoDBReplayPlans(client, LETTERS, "orders", stage.clock)
     starts.store(RESTORES, None)
     runs.create(ReplayRun(id=RESTORES.run_id, pipeline="orders", created=stage.clock()))
     for step in ("preflight", "snapshot"):
@@ -609,7 +604,7 @@ def test_only_who_may_throw_letters_away_may_have_them_restored() -> None:
     client.put_item(TableName=LETTERS, Item=item)
     plans = DynamoDBReplayPlans(client, LETTERS, "orders", stage.clock)
     assert plans.plan(RESTORES.run_id) is None
-    DynamoDBReplayStarts(client, LETTERS, "orders", stage.clock).store(RESTORES, None)
+    DynamoDBReplayPlans(client, LETTERS, "orders", stage.clock).store(RESTORES, None)
     assert plans.plan(RESTORES.run_id) == RESTORES
 
 

@@ -18,17 +18,10 @@ from botocore.exceptions import ClientError, ParamValidationError
 from deadletter.aws.clients import Clients, ConsumerClients, WatchClients
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.dynamodb import stored
-from deadletter.aws.edits import (
-    DynamoDBBookVersions,
-    DynamoDBHistory,
-    DynamoDBNamesakes,
-    DynamoDBVerdicts,
-    DynamoDBVersionCounts,
-    edits,
-)
+from deadletter.aws.edits import DynamoDBBookVersions, DynamoDBCheckedRules, DynamoDBHistory, edits
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.objects import S3RunObjects
-from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.aws.wiring.judging import watch_for
 from deadletter.aws.wiring.moving import answer_request, redriver_for
@@ -343,12 +336,12 @@ class WholePipeline:
         }
         checked = RuleChecker(
             terms=Terms(stage.pipeline),
-            verdicts=DynamoDBVerdicts(dynamodb, RULES),
+            verdicts=DynamoDBCheckedRules(dynamodb, RULES),
             history=DynamoDBHistory(dynamodb, AUDIT, stage.clock, 86_400.0),
             announcer=Quiet(),
             versions=DynamoDBBookVersions(dynamodb, LETTERS),
-            counts=DynamoDBVersionCounts(dynamodb, LETTERS),
-            namesakes=DynamoDBNamesakes(dynamodb, RULES),
+            counts=DynamoDBBookVersions(dynamodb, LETTERS),
+            namesakes=DynamoDBCheckedRules(dynamodb, RULES),
             clock=stage.clock,
         ).check(edits([{"dynamodb": change, "eventID": f"edit{self._edits}"}]))
         assert not checked.failed, checked
@@ -373,7 +366,7 @@ class WholePipeline:
             why=f"{tenant} is mended",
             **options,
         )
-        DynamoDBReplayStarts(dynamodb, LETTERS, "orders", self.stage.clock).store(plan, origins)
+        DynamoDBReplayPlans(dynamodb, LETTERS, "orders", self.stage.clock).store(plan, origins)
         DynamoDBReplayRuns(dynamodb, LETTERS, "orders", self.stage.clock).create(
             ReplayRun(
                 id=plan.run_id,

@@ -19,7 +19,7 @@ from unittest.mock import patch
 from deadletter.aws import replay_evidence
 from deadletter.aws import waiting_room as room_adapter
 from deadletter.aws.clients import Clients
-from deadletter.aws.replay_runs import DynamoDBReplayRuns, DynamoDBReplayStarts
+from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.wiring.judging import router_for
 from deadletter.aws.wiring.replaying import replay_steps_for
 from deadletter.aws.wiring.world import World
@@ -496,7 +496,7 @@ class ReplaySimulation(Simulation):
         self.plans.append(plan)
         self.witness.begin(plan, chosen if plan.counted is not None else ())
         dynamodb: Any = self.stage.dynamodb
-        DynamoDBReplayStarts(dynamodb, LETTERS, "orders", self.scheduler.clock).store(plan, chosen)
+        DynamoDBReplayPlans(dynamodb, LETTERS, "orders", self.scheduler.clock).store(plan, chosen)
         run = self._raw_runs.create(
             ReplayRun(
                 id=plan.run_id,

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from deadletter.aws.lease import read_memories
+from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
@@ -69,7 +69,7 @@ def receives(stage: Stage) -> int:
 
 def memory(stage: Stage) -> SourceMemory:
     dynamodb: Any = stage.dynamodb
-    return read_memories(dynamodb, LETTERS, "orders")["dlq"]
+    return DynamoDBWatchStore(dynamodb, LETTERS, "orders").read()[1]["dlq"]
 
 
 def test_a_router_that_gives_no_answer_costs_a_letter_one_receive(stage: Stage) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.lease import read_memories
+from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.redrive.source_memory import SourceMemory
 from tests.simulation.stage import Stage
 from tests.simulation.test_redriver import NoRouter
@@ -20,7 +20,7 @@ def stage() -> Stage:
 
 def memory(stage: Stage, home: str = "dlq") -> SourceMemory:
     dynamodb: Any = stage.dynamodb
-    return read_memories(dynamodb, LETTERS, "orders")[home]
+    return DynamoDBWatchStore(dynamodb, LETTERS, "orders").read()[1][home]
 
 
 def test_a_run_with_nothing_to_do_records_its_end_and_that_the_queue_was_empty(

@@ -129,7 +129,7 @@ class Stage:
         self.machine = client("stepfunctions").create_state_machine(
             name=name, definition=text, roleArn=ROLE
         )["stateMachineArn"]
-        self.executions = StepFunctionsReplays(client("stepfunctions"), self.machine)
+        self.executions = StepFunctionsReplays(lambda: client("stepfunctions"), self.machine)
 
     def store(self, run: ReplayRun) -> None:
         self.runs.items[run.id] = run

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, member, never_left, surely_refused
@@ -89,6 +89,7 @@ class LambdaConsumer:
         return judge_answer(payload, received.letter.message_id, key)
 
 
+@dataclass(eq=False, repr=False)
 class LambdaDelivery:
     """A consumer that is a Lambda function, and takes the letters of a replay run.
 
@@ -97,14 +98,11 @@ class LambdaDelivery:
     main queue's.
     """
 
-    def __init__(
-        self, client: LambdaClient, function: str, *, source_arn: str, sender: str, timeout: float
-    ) -> None:
-        self.timeout = timeout
-        self._client = client
-        self._function = function
-        self._source_arn = source_arn
-        self._sender = sender
+    client: LambdaClient
+    function: str
+    source_arn: str
+    sender: str
+    timeout: float
 
     def deliver(self, letters: Sequence[Letter], run: str) -> DirectAnswer:
         # Only replay runs have them.
@@ -113,7 +111,7 @@ class LambdaDelivery:
         copies = [letter.message_id for letter in letters]
         try:
             records = map(self._record, letters)
-            payload = _invoked(self._client, self._function, {REPLAY_RUN: run}, records)
+            payload = _invoked(self.client, self.function, {REPLAY_RUN: run}, records)
         except _NoEffect:
             return DirectAnswer(dict.fromkeys(copies, DirectFate.UNTRIED), THROTTLED_PAUSE)
         except _NoAnswer:
@@ -123,8 +121,8 @@ class LambdaDelivery:
         return fates_in(payload, copies)
 
     def _record(self, letter: Letter) -> dict[str, Any]:
-        ours = replace(letter, system={**letter.system, "SenderId": self._sender})
-        return to_event(ours, receipt_handle=_HANDLE, source_arn=self._source_arn)
+        ours = replace(letter, system={**letter.system, "SenderId": self.sender})
+        return to_event(ours, receipt_handle=_HANDLE, source_arn=self.source_arn)
 
 
 def fates_in(payload: bytes, copies: Sequence[str]) -> DirectAnswer:

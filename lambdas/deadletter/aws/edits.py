@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +88,8 @@ def _attribute_value(value: Mapping[str, Any]) -> dict[str, Any]:
     return {kind: inner}
 
 
-class DynamoDBVerdicts:
-    """Writes verdicts into the rules table."""
+class DynamoDBCheckedRules:
+    """The rules table: verdicts are written there, and rules found beside an edited one."""
 
     def __init__(self, client: DynamoDBClient, table: str) -> None:
         self._table = DynamoDBTable(client, table, RULES)
@@ -109,13 +110,6 @@ class DynamoDBVerdicts:
             when=unchanged(verdict.judged, [*verdict.judged, *verdict.absent]),
         )
 
-
-class DynamoDBNamesakes:
-    """Finds rules in the rules table: those with the same id, and those of a pipeline."""
-
-    def __init__(self, client: DynamoDBClient, table: str) -> None:
-        self._table = DynamoDBTable(client, table, RULES)
-
     def of(self, rule_id: str, keys: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
         with ours(CheckUnavailable):
             items = self._table.get_many([(key, rule_id) for key in keys])
@@ -127,7 +121,7 @@ class DynamoDBNamesakes:
 
 
 class DynamoDBBookVersions:
-    """The versions of rules, in the messages table."""
+    """The versions of rules, and what they have matched, in the messages table."""
 
     def __init__(self, client: DynamoDBClient, messages_table: str) -> None:
         self._table = DynamoDBTable(client, messages_table)
@@ -135,13 +129,6 @@ class DynamoDBBookVersions:
     def write(self, pipeline: str, version: str) -> None:
         with ours(CheckUnavailable):
             self._table.change((book_partition(pipeline), BOOK_ROW), {"version": version})
-
-
-class DynamoDBVersionCounts:
-    """What versions of rules have matched, in the messages table."""
-
-    def __init__(self, client: DynamoDBClient, messages_table: str) -> None:
-        self._table = DynamoDBTable(client, messages_table)
 
     def forget(self, pipelines: Iterable[str], rule_id: str, keep: str | None) -> None:
         kept = None if keep is None else rule_counts_key(rule_id, keep)
@@ -160,19 +147,17 @@ def _rule_of(counts_key: str) -> str:
     return counts_key.rpartition("#")[0]
 
 
+@dataclass(eq=False, repr=False)
 class _Audited:
     """A history in the audit table. Each change is kept for `keep_seconds`."""
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        clock: Callable[[], float],
-        keep_seconds: float,
-    ) -> None:
-        self._table = DynamoDBTable(client, table, AUDIT)
-        self._clock = clock
-        self._keep_seconds = keep_seconds
+    client: DynamoDBClient
+    table: str
+    clock: Callable[[], float]
+    keep_seconds: float
+
+    def __post_init__(self) -> None:
+        self._table = DynamoDBTable(self.client, self.table, AUDIT)
 
     def _put(
         self, partition: str, time: str, change: RuleChange | EndpointEdit, **more: Any
@@ -185,7 +170,7 @@ class _Audited:
                 # Padded, because sequence numbers differ in length and are sorted as text.
                 AUDIT.sort: f"{time}#{change.sequence:0>{LONGEST_SEQUENCE}}",
                 "event_id": change.event_id,
-                "ttl": int(self._clock() + self._keep_seconds),
+                "ttl": int(self.clock() + self.keep_seconds),
                 **{name: image for name, image in images.items() if image is not None},
                 **more,
             }
@@ -233,24 +218,15 @@ def endpoint_edits(records: Sequence[Mapping[str, Any]], secrets: str) -> Iterat
             )
 
 
+@dataclass(eq=False, repr=False)
 class DynamoDBEndpointHistory(_Audited):
     """The changes of endpoints. `secrets` is what the names of their secrets begin with."""
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        clock: Callable[[], float],
-        keep_seconds: float,
-        *,
-        secrets: str,
-    ) -> None:
-        super().__init__(client, table, clock, keep_seconds)
-        self._secrets = secrets
+    secrets: str
 
     def keep(self, records: Sequence[Mapping[str, Any]]) -> CheckedBatch:
         """Keep the edits in an event, in order."""
-        for edit in endpoint_edits(records, self._secrets):
+        for edit in endpoint_edits(records, self.secrets):
             try:
                 self._put(
                     _OF_ENDPOINTS,

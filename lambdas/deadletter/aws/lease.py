@@ -9,7 +9,7 @@ from typing import Any
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, PipelineRows, number_in, text_in
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import SORT, Key, above, absent, at_most, equals, is_number, stored_number
-from deadletter.contract import HOUR, WATCH_ROW, Partition
+from deadletter.contract import HOUR, Partition
 from deadletter.pace.auto_rate import AutoRate, Direction
 from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.lease import LeaseUnavailable
@@ -29,17 +29,6 @@ def read_last_run(
         item = DynamoDBTable(client, table).get(_key(pipeline, home)) or {}
     report = item.get("last_run")
     return report if isinstance(report, dict) else None
-
-
-def read_memories(client: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, SourceMemory]:
-    """What runs remember of each source of a pipeline, by the source's id.
-
-    A source that no run has seen yet is missing. One consistent Query. Raises
-    LeaseUnavailable.
-    """
-    with ours(LeaseUnavailable):
-        items = DynamoDBTable(client, table).query(Partition.LEASE.of(pipeline))
-    return memories_by_source(item for item in items if item[SORT] != WATCH_ROW)
 
 
 LONGEST_LEASE = 1.0 * HOUR

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deadletter.aws.errors import (
@@ -59,6 +60,7 @@ run, and its intent stands until then."""
 T = TypeVar("T")
 
 
+@dataclass(eq=False, repr=False)
 class SqsQueue:
     """One queue, by its URL.
 
@@ -69,23 +71,14 @@ class SqsQueue:
     connection shows that nothing was sent: an earlier try may have been.
     """
 
-    def __init__(
-        self,
-        client: SQSClient,
-        url: str,
-        clock: Callable[[], float],
-        home: str = MAIN_DLQ,
-        note_refusal: Callable[[str], None] = ignore,
-        *,
-        sending: SQSClient | None = None,
-    ) -> None:
-        self._client = client
-        self._sending = sending or client
-        self._sends_once = sending is not None
-        self._url = url
-        self._clock = clock
-        self._home = home
-        self._note_refusal = note_refusal
+    client: SQSClient
+    url: str
+    clock: Callable[[], float]
+    home: str = MAIN_DLQ
+    note_refusal: Callable[[str], None] = ignore
+    sending: SQSClient | None = None
+
+    def __post_init__(self) -> None:
         self._traits: QueueTraits | None = None
         self._limits: Mapping[str, str] = {}
 
@@ -95,7 +88,7 @@ class SqsQueue:
         if self._traits is None:
             attributes = self._limits or self._attributes(*_LIMITS)
             self._traits = QueueTraits(
-                fifo=self._url.endswith(".fifo"),
+                fifo=self.url.endswith(".fifo"),
                 max_bytes=int(attributes.get("MaximumMessageSize", MAX_BYTES)),
                 retention=float(attributes.get("MessageRetentionPeriod", 345_600)),
             )
@@ -103,10 +96,10 @@ class SqsQueue:
 
     def receive(self, most: int, lock_seconds: int, wait_seconds: int) -> Sequence[ReceivedLetter]:
         """Up to ten letters. A malformed message is left out, and stays until its lock ends."""
-        locked_until = self._clock() + min(lock_seconds, _LONGEST_LOCK)
+        locked_until = self.clock() + min(lock_seconds, _LONGEST_LOCK)
         try:
-            answer = self._client.receive_message(
-                QueueUrl=self._url,
+            answer = self.client.receive_message(
+                QueueUrl=self.url,
                 MaxNumberOfMessages=min(most, MAX_BATCH),
                 VisibilityTimeout=min(lock_seconds, _LONGEST_LOCK),
                 WaitTimeSeconds=wait_seconds,
@@ -123,7 +116,7 @@ class SqsQueue:
             except NotALetter:
                 continue
             letters.append(
-                ReceivedLetter(letter, message["ReceiptHandle"], locked_until, self._home)
+                ReceivedLetter(letter, message["ReceiptHandle"], locked_until, self.home)
             )
         return letters
 
@@ -131,12 +124,13 @@ class SqsQueue:
         """Send up to ten. SQS confirms an envelope by its id and the MD5 digest of its body."""
         entries = [_entry(str(position), envelope) for position, envelope in enumerate(batch)]
         everything = frozenset(envelope.copy for envelope in batch)
+        client = self.sending or self.client
         try:
-            answer = self._sending.send_message_batch(QueueUrl=self._url, Entries=entries)
+            answer = client.send_message_batch(QueueUrl=self.url, Entries=entries)
         except AWS_ERRORS as error:
-            self._note_refusal(self._refusal(error))
+            self.note_refusal(self._refusal(error))
             why = dict.fromkeys(everything, code(error))
-            if self._sends_once and never_left(error):
+            if self.sending is not None and never_left(error):
                 return SendResult(failed=why)
             if not surely_refused(error):
                 return SendResult(unknown=everything)
@@ -148,7 +142,7 @@ class SqsQueue:
             envelope = batch[int(success["Id"])]
             if success["MD5OfMessageBody"] == _md5(envelope.body):
                 confirmed[envelope.copy] = Confirmation(
-                    envelope.copy, self._url, success["MessageId"]
+                    envelope.copy, self.url, success["MessageId"]
                 )
         for failure in answer.get("Failed", []):
             # SQS answers for each entry: one that it names as failed is not stored.
@@ -182,9 +176,9 @@ class SqsQueue:
             for position, received in enumerate(batch)
         ]
         try:
-            answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
+            answer = self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
         except AWS_ERRORS as error:
-            self._note_refusal(self._refusal(error))
+            self.note_refusal(self._refusal(error))
             return [], list(batch)
         deleted = {int(success["Id"]) for success in answer.get("Successful", [])}
         refused = {
@@ -202,7 +196,7 @@ class SqsQueue:
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:
         """Hide messages, by receipt handle, for seconds from now; returns the failures' number."""
-        return _hide(self._client, self._url, waits, self._note_refusal)
+        return _hide(self.client, self.url, waits, self.note_refusal)
 
     def max_receives(self) -> int | None:
         """Receives after which SQS moves a message to the DLQ, or None if it never does.
@@ -215,16 +209,16 @@ class SqsQueue:
     def depth(self) -> Depth:
         # A run asks for both: one call answers.
         counts = self._limits = self._attributes(*_DEPTH, *_LIMITS)
-        with ours(QueueUnavailable, "sqs", self._url.rpartition("/")[2]):
+        with ours(QueueUnavailable, "sqs", self.url.rpartition("/")[2]):
             return Depth(*(int(member(counts, name)) for name in _DEPTH))
 
     def _refusal(self, error: AwsError) -> str:
-        return _refusal(error, self._url)
+        return _refusal(error, self.url)
 
     def _attributes(self, *names: str) -> dict[str, str]:
         requested: list[Any] = list(names)
-        with ours(QueueUnavailable, "sqs", self._url.rpartition("/")[2]):
-            answer = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=requested)
+        with ours(QueueUnavailable, "sqs", self.url.rpartition("/")[2]):
+            answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=requested)
         values: dict[Any, str] = dict(answer.get("Attributes", {}))
         return {name: values[name] for name in names if name in values}
 
@@ -304,34 +298,34 @@ def queue_state(client: SQSClient, url: str) -> QueueState:
     return QueueState(depth=depth, created=created, retention=retention)
 
 
+@dataclass(eq=False, repr=False)
 class SqsMessages:
     """The messages of one queue as records.
 
     `receiving` waits longer for an answer than a receive waits for messages.
     """
 
-    def __init__(self, client: SQSClient, receiving: SQSClient, url: str, arn: str) -> None:
-        self._client = client
-        self._receiving = receiving
-        self._url = url
-        self._arn = arn
+    client: SQSClient
+    receiving: SQSClient
+    url: str
+    arn: str
 
     def receive(self, most: int, *, hidden: int, wait: int) -> list[dict[str, Any]]:
         # Only a consumer that polls itself has it.
         from deadletter.processing.poller import SourceUnavailable
 
-        with ours(SourceUnavailable, "sqs", self._url.rpartition("/")[2]):
-            answer = self._receiving.receive_message(
-                QueueUrl=self._url,
+        with ours(SourceUnavailable, "sqs", self.url.rpartition("/")[2]):
+            answer = self.receiving.receive_message(
+                QueueUrl=self.url,
                 MaxNumberOfMessages=most,
                 VisibilityTimeout=hidden,
                 WaitTimeSeconds=wait,
                 **_WHOLE,
             )
-        return [record_of(message, self._arn) for message in answer.get("Messages", [])]
+        return [record_of(message, self.arn) for message in answer.get("Messages", [])]
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:
-        return _hide(self._client, self._url, waits, ignore)
+        return _hide(self.client, self.url, waits, ignore)
 
     def delete(self, handles: Sequence[str]) -> list[str]:
         deleted: set[str] = set()
@@ -341,7 +335,7 @@ class SqsMessages:
                 for position, handle in enumerate(batch)
             ]
             try:
-                answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
+                answer = self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
             except AWS_ERRORS:
                 continue
             deleted |= {batch[int(success["Id"])] for success in answer.get("Successful", [])}

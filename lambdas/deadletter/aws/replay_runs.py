@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, PipelineRows
 from deadletter.aws.errors import AWS_ERRORS, Conflict, NoteRow, code, ignore, ours, refusal
-from deadletter.aws.executions import running_executions, start_execution
+from deadletter.aws.executions import NamedExecutions
 from deadletter.aws.rows import Broken, decoded, part_of, whole
 from deadletter.aws.table import (
     PARTITION,
@@ -45,8 +45,6 @@ from deadletter.replay.run import (
 )
 
 if TYPE_CHECKING:
-    from mypy_boto3_stepfunctions import SFNClient
-
     from deadletter.replay.names import CountedOrigins
 
 LARGEST_ITEM = 1_000
@@ -269,37 +267,6 @@ def approval_key(pipeline: str, run: str) -> Key:
     return Partition.RUN.of(pipeline, run, "approval"), APPROVAL_ROW
 
 
-@dataclass(eq=False, repr=False)
-class DynamoDBReplayStarts(PipelineRows):
-    """The plans of a pipeline's replay runs. Raises RunsUnavailable."""
-
-    clock: Callable[[], float]
-
-    def store(self, plan: ReplayPlan, origins: Sequence[str] | None) -> None:
-        """Store a plan and the origins that a person saw counted (None: any that match).
-
-        Storing a plan twice has the effect of once: its text and its letters never change.
-        """
-        partition = plan_partition(self.pipeline, plan.run_id, discards=plan.is_for_discarders)
-        ttl = int(self.clock() + ROWS_KEPT)
-        rows: list[dict[str, Any]] = [{SORT: PLAN_ROW, "plan": plan.to_text()}]
-        if origins is not None:
-            rows += [
-                {SORT: f"{COUNTED}{number:06}", "keys": keys}
-                for number, keys in enumerate(packed(origins))
-            ]
-        with ours(RunsUnavailable):
-            for row in rows:
-                self._table.write_many(puts=[{PARTITION: partition, "ttl": ttl, **row}])
-
-    def approval_token(self, run: str) -> str | None:
-        """The token with which the run waits for an approval; None if it does not wait."""
-        key = approval_key(self.pipeline, run)
-        with ours(RunsUnavailable):
-            row = self._table.get_many([key]).get(key)
-        return str(row["token"]) if row and row.get("token") else None
-
-
 def packed(origins: Sequence[str]) -> Iterator[bytes]:
     """The keys of these origins, each once, sorted over all rows; at most MOST_COUNTED a row."""
     # The watch, which reads runs, does without.
@@ -319,9 +286,26 @@ def unpacked(keys: bytes) -> frozenset[bytes]:
 
 @dataclass(eq=False, repr=False)
 class DynamoDBReplayPlans(PipelineRows):
-    """The plans of one pipeline's runs."""
+    """The plans of one pipeline's runs, and what was answered to them. Raises RunsUnavailable."""
 
     clock: Callable[[], float]
+
+    def store(self, plan: ReplayPlan, origins: Sequence[str] | None) -> None:
+        """Store a plan and the origins that a person saw counted (None: any that match).
+
+        Storing a plan twice has the effect of once: its text and its letters never change.
+        """
+        partition = plan_partition(self.pipeline, plan.run_id, discards=plan.is_for_discarders)
+        ttl = int(self.clock() + ROWS_KEPT)
+        rows: list[dict[str, Any]] = [{SORT: PLAN_ROW, "plan": plan.to_text()}]
+        if origins is not None:
+            rows += [
+                {SORT: f"{COUNTED}{number:06}", "keys": keys}
+                for number, keys in enumerate(packed(origins))
+            ]
+        with ours(RunsUnavailable):
+            for row in rows:
+                self._table.write_many(puts=[{PARTITION: partition, "ttl": ttl, **row}])
 
     def plan(self, run: str) -> ReplayPlan | None:
         # IAM tells who may throw letters away by the partition: there, and only there, a plan may
@@ -344,8 +328,7 @@ class DynamoDBReplayPlans(PipelineRows):
         return whole(plan, bad_run_row)
 
     def approval(self, run: str) -> RunApproval:
-        key = approval_key(self.pipeline, run)
-        row = self._rows(key).get(key, {})
+        row = self._approval(run)
         approved, by, because = (row.get(name) for name in ("approved", "by", "because"))
         answer = (
             ApprovalAnswer(approved, str(by or ""), str(because or ""))
@@ -354,6 +337,15 @@ class DynamoDBReplayPlans(PipelineRows):
         )
         asked = row.get("asked")
         return RunApproval(asked if isinstance(asked, bool) else None, answer)
+
+    def approval_token(self, run: str) -> str | None:
+        """The token with which the run waits for an approval; None if it does not wait."""
+        token = self._approval(run).get("token")
+        return str(token) if token else None
+
+    def _approval(self, run: str) -> Mapping[str, Any]:
+        key = approval_key(self.pipeline, run)
+        return self._rows(key).get(key, {})
 
     def _rows(self, *keys: Key) -> Mapping[Key, Mapping[str, Any]]:
         with ours(RunsUnavailable):
@@ -409,24 +401,18 @@ NOT_WAITING = ("TaskDoesNotExist", "TaskTimedOut", "InvalidToken")
 """Errors of an answer to a task that waits no more."""
 
 
-class StepFunctionsReplays:
+class StepFunctionsReplays(NamedExecutions):
     """The executions of one pipeline's replay runs."""
 
-    def __init__(self, client: SFNClient, state_machine_arn: str) -> None:
-        self._client, self._machine = client, state_machine_arn
+    UNAVAILABLE = RunsUnavailable
 
     def start(self, run: ReplayRun) -> None:
         """Start the execution of a run, unless it was started before."""
-        client, data = (lambda: self._client), {"run": run.id}
-        start_execution(client, self._machine, run.execution, data, RunsUnavailable)
-
-    def running(self) -> frozenset[str]:
-        return running_executions(lambda: self._client, self._machine, RunsUnavailable)
+        self._start(run.execution, {"run": run.id})
 
     def answer(self, token: str) -> None:
         try:
-            self._client.send_task_success(taskToken=token, output="{}")
+            self.client().send_task_success(taskToken=token, output="{}")
         except AWS_ERRORS as error:
             if code(error) not in NOT_WAITING:
-                name = self._machine.rpartition(":")[2]
-                raise RunsUnavailable(refusal(error, "states", name)) from error
+                raise RunsUnavailable(refusal(error, "states", self.name)) from error

@@ -31,6 +31,7 @@ class _KnownRules:
     asked_at: float
 
 
+@dataclass(eq=False, repr=False)
 class DynamoDBRules:
     """The stored rules, read consistently when they have changed.
 
@@ -38,20 +39,18 @@ class DynamoDBRules:
     seconds they read its versions, two small rows that the rule checker writes in `messages_table`.
     """
 
-    def __init__(
-        self,
-        client: DynamoDBClient,
-        table: str,
-        messages_table: str,
-        clock: Callable[[], float],
-    ) -> None:
-        self._table = DynamoDBTable(client, table, RULES)
-        self._letters = DynamoDBTable(client, messages_table)
-        self._clock = clock
+    client: DynamoDBClient
+    table: str
+    messages_table: str
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self._table = DynamoDBTable(self.client, self.table, RULES)
+        self._letters = DynamoDBTable(self.client, self.messages_table)
         self._known: dict[str, _KnownRules] = {}
 
     def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
-        now = self._clock()
+        now = self.clock()
         known = self._known.get(pipeline)
         if known is not None and 0 <= now - known.asked_at < REMEMBERED:
             return known.items

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,30 +25,27 @@ if TYPE_CHECKING:
 _KEY = (Partition.LEASE.of(""), SHARED_ROW)
 
 
+@dataclass(eq=False, repr=False)
 class AppLook:
     """Asks once a minute for all watches of an app; Lambda every fifth minute.
 
     `failures` is the URL of the queue with the edits that the rule checker could not handle.
     """
 
-    def __init__(
-        self,
-        dynamodb: DynamoDBClient,
-        table: str,
-        functions: LambdaClient,
-        sqs: SQSClient,
-        *,
-        app: str,
-        failures: str,
-        clock: Callable[[], float],
-    ) -> None:
-        self._table = DynamoDBTable(dynamodb, table)
-        self._functions, self._sqs = functions, sqs
-        self._app, self._failures, self._clock = app, failures, clock
+    dynamodb: DynamoDBClient
+    table: str
+    functions: LambdaClient
+    sqs: SQSClient
+    app: str
+    failures: str
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self._table = DynamoDBTable(self.dynamodb, self.table)
 
     def __call__(self) -> SharedLook:
         """The newest look, another watch's or its own. Raises RuleCheckUnavailable."""
-        now = self._clock()
+        now = self.clock()
         with ours(RuleCheckUnavailable):
             before = self._read(now)
             if now < before.turn_ends or not self._take(before, now):
@@ -79,9 +76,9 @@ class AppLook:
     def _find_out(self, look: SharedLook, now: float) -> SharedLook:
         try:
             if now - look.mapping_at >= MAPPING_EVERY:
-                late = why_edits_are_late(self._functions, self._app)
+                late = why_edits_are_late(self.functions, self.app)
                 look = replace(look, late=late, mapping_at=now)
-            undelivered = queue_state(self._sqs, self._failures).depth.total
+            undelivered = queue_state(self.sqs, self.failures).depth.total
         except (RuleCheckUnavailable, QueueUnavailable) as error:
             return replace(look, failed=look.failed + 1, why=str(error))
         return replace(look, undelivered=undelivered, failed=0, why="")

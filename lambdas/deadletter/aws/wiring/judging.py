@@ -115,25 +115,25 @@ def rule_checker_for(resources: Resources, clients: CheckClients, world: World) 
     """The app's rule checker, on the tables and registrations of `resources`."""
     from deadletter.aws.edits import (
         DynamoDBBookVersions,
+        DynamoDBCheckedRules,
         DynamoDBHistory,
-        DynamoDBNamesakes,
-        DynamoDBVerdicts,
-        DynamoDBVersionCounts,
         SsmPipelines,
     )
     from deadletter.aws.events import EventBridgeRuleEvents, EventBus
     from deadletter.rules.checker import RuleChecker
 
+    rules = DynamoDBCheckedRules(clients.dynamodb, resources.rules_table)
+    versions = DynamoDBBookVersions(clients.dynamodb, resources.messages_table)
     return RuleChecker(
         terms=SsmPipelines(clients.ssm, resources.registrations, world.clock),
-        verdicts=DynamoDBVerdicts(clients.dynamodb, resources.rules_table),
+        verdicts=rules,
         history=DynamoDBHistory(
             clients.dynamodb, resources.audit_table, world.clock, _keep_seconds(resources)
         ),
         announcer=EventBridgeRuleEvents(EventBus(clients.events, resources.app, world.clock)),
-        versions=DynamoDBBookVersions(clients.dynamodb, resources.messages_table),
-        counts=DynamoDBVersionCounts(clients.dynamodb, resources.messages_table),
-        namesakes=DynamoDBNamesakes(clients.dynamodb, resources.rules_table),
+        versions=versions,
+        counts=versions,
+        namesakes=rules,
         clock=world.clock,
     )
 
@@ -240,7 +240,7 @@ def watch_for(
         return oldest_message(cloudwatch(), queue, world.clock())
 
     if executions is None and resources.replay_machine:
-        executions = stores.replays(brief_stepfunctions())
+        executions = stores.replays(brief_stepfunctions)
     settings = WatchSettings(
         pipeline=pipeline.name,
         mode=pipeline.mode,

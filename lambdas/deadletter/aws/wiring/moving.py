@@ -174,13 +174,8 @@ def sweep_orphans(
     from deadletter.aws.objects import S3StoredBodies
     from deadletter.redrive.orphans import OrphansUnavailable, delete_orphans
 
-    bodies = S3StoredBodies(
-        clients.dynamodb,
-        resources.messages_table,
-        clients.s3,
-        resources.messages_bucket,
-        pipeline.name,
-    )
+    stores = Stores(pipeline, resources, clients, world)
+    bodies = S3StoredBodies(*stores.messages_table, clients.s3, resources.messages_bucket)
     try:
         return delete_orphans(bodies, world.clock, deadline - ORPHANS_MARGIN)
     except OrphansUnavailable:

@@ -103,7 +103,7 @@ def replay_steps_for(
             moves=pipeline.mode is not Mode.OBSERVE,
             runs=stores.runs,
             plans=parts.plans,
-            executions=executions or stores.replays(stepfunctions()),
+            executions=executions or stores.replays(stepfunctions),
             evidence=parts.evidence,
             snapshot=parts.snapshot,
             freeze=parts.freeze,

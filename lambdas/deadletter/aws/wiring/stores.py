@@ -254,7 +254,7 @@ class Stores:
         bucket = self.resources.messages_bucket
         return runs_with_objects(self.clients.s3, bucket, self.pipeline.name, folder)
 
-    def replays(self, client: SFNClient) -> StepFunctionsReplays:
+    def replays(self, client: Callable[[], SFNClient]) -> StepFunctionsReplays:
         from deadletter.aws.replay_runs import StepFunctionsReplays
 
         return StepFunctionsReplays(client, self.resources.replay_machine)
