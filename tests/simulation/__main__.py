@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -31,12 +31,9 @@ from tests.simulation import (
     shards_simulator,
 )
 from tests.simulation.digests import Digest, Kind, differing, digest
-from tests.simulation.long_queue import LongQueueSimulation
-from tests.simulation.order_simulator import OrderSimulation
-from tests.simulation.replay_pace import pace_schedule, paced
+from tests.simulation.replay_pace import pace_schedule
 from tests.simulation.scheduler import Scheduler
-from tests.simulation.shards_simulator import ShardsSimulation
-from tests.simulation.simulator import Simulation, random_plan, shape_of, simulate
+from tests.simulation.simulator import Simulation, random_plan, shape_of
 from tests.simulation.witness import BY_SQS, CAUSES, EXTRA, PUBLISHED, Broken
 from tests.simulation.worker_simulator import WorkerSimulation, worker_shape
 
@@ -47,147 +44,71 @@ PRINTED = ("deliveries", EXTRA, *(f"  {cause}" for cause in CAUSES), PUBLISHED, 
 """What the witness counts, in the order of the page."""
 
 
-def replay(seed: int) -> int:
-    """Print one schedule call by call."""
-    print(f"seed {seed}: {shape_of(seed)}")
-    return _show(Simulation(seed, shape_of(seed), random_plan(seed)))
-
-
-def shown(simulation: Any, log: Sequence[tuple[Any, ...]], reports: Sequence[Any] = ()) -> int:
-    """Run the schedule and print it call by call, then what its runs reported."""
-    broken = None
-    try:
-        simulation.run()
-    except Broken as error:
-        broken = error
-    for moment, process, call, fault in log:
+def show(of: str, seed: int) -> int:
+    """Play the schedule with this seed, and print it call by call, then what its runs reported."""
+    kind = MADE[of]
+    if kind.shape:
+        print(f"seed {seed}: {kind.shape(seed)}")
+    with kind.around():
+        simulation, broken = kind.make(seed), None
+        try:
+            simulation.run()
+        except Broken as error:
+            broken = error
+    for moment, process, call, fault in simulation.scheduler.log:
         print(f"{moment - START:12.3f}  {process:<18} {call:<32} {fault or ''}".rstrip())
-    for report in reports:
+    for report in getattr(simulation, "reports", ()):
         print(report.to_json())
     print(f"BROKEN: {broken}" if broken else "every promise kept")
     return 1 if broken else 0
 
 
-def some(
-    first: int, simulate: Callable[[int], Simulation] = simulate
-) -> tuple[Counter[str], list[str]]:
+def some(of: str, first: int) -> tuple[Counter[str], list[str]]:
     """One chunk of seeds: what happened, and what broke."""
-    counts: Counter[str] = Counter()
+    kind, counts = MADE[of], Counter[str]()
     broken = []
     for seed in range(first, first + CHUNK):
         try:
-            simulation = simulate(seed)
+            with kind.around():
+                kind.beside(seed, lambda scheduler: None)
+                simulation = kind.make(seed).run()
         except Broken as error:
             broken.append(f"seed {seed}: {error}")
             continue
-        counts["messages"] += len(simulation.witness.messages)
-        counts["calls"] += len(simulation.scheduler.log)
-        counts["faults"] += sum(1 for line in simulation.scheduler.log if line[3])
-        counts.update({name: simulation.witness.counts[name] for name in PRINTED})
-        if isinstance(simulation, ShardsSimulation):
-            counts["shards that took part"] += simulation.took_part
-        if isinstance(simulation, LongQueueSimulation):
-            counts.update(simulation.seen)
-        if isinstance(simulation, OrderSimulation):
-            counts["effects in order"] += simulation.in_order
-            counts["messages superseded"] += simulation.superseded
+        log = simulation.scheduler.log
+        counts.update({"calls": len(log), "faults": sum(1 for line in log if line[3])})
+        counts.update(kind.seen(simulation))
     return counts, broken
 
 
-def show_shards(seed: int) -> int:
-    """Print the drain in shards with this seed call by call."""
-    return _show(shards_simulator.shards_schedule(seed))
+def _of_messages(simulation: Any) -> Mapping[str, int]:
+    witness = simulation.witness
+    return {
+        "messages": len(witness.messages),
+        **{name: witness.counts[name] for name in PRINTED},
+    }
 
 
-def show_long_queue(seed: int) -> int:
-    """Print the schedule of a long queue with this seed call by call."""
-    print(f"seed {seed}: {long_queue.long_shape(seed)}")
-    return _show(long_queue.long_schedule(seed))
+def _of_shards(simulation: Any) -> Mapping[str, int]:
+    return {**_of_messages(simulation), "shards that took part": simulation.took_part}
 
 
-def _show(simulation: Simulation) -> int:
-    return shown(simulation, simulation.scheduler.log, simulation.reports)
+def _of_long_queues(simulation: Any) -> Mapping[str, int]:
+    return {**_of_messages(simulation), **simulation.seen}
 
 
-def replay_of_breaker(seed: int) -> int:
-    """Print one schedule of the circuit breaker call by call."""
-    simulation = breaker_simulator.schedule(seed)
-    return shown(simulation, simulation.scheduler.log)
+def _of_breaker(simulation: Any) -> Mapping[str, int]:
+    witness = simulation.witness
+    return {
+        "outages": witness.trips,
+        "canaries": len(witness.canaries),
+        "stale results fenced": witness.fenced,
+    }
 
 
-def some_of_breaker(first: int) -> tuple[Counter[str], list[str]]:
-    """One chunk of the breaker's seeds, as `some`."""
-    counts: Counter[str] = Counter()
-    broken = []
-    for seed in range(first, first + CHUNK):
-        try:
-            simulation = breaker_simulator.simulate(seed)
-        except Broken as error:
-            broken.append(f"seed {seed}: {error}")
-            continue
-        counts["calls"] += len(simulation.scheduler.log)
-        counts["faults"] += sum(1 for line in simulation.scheduler.log if line[3])
-        counts["outages"] += simulation.witness.trips
-        counts["canaries"] += len(simulation.witness.canaries)
-        counts["stale results fenced"] += simulation.witness.fenced
-    return counts, broken
-
-
-def show_replay(seed: int) -> int:
-    """Print one schedule of a replay run call by call."""
-    simulation = replay_simulator.schedule(seed)
-    print(f"seed {seed}: {replay_simulator.replay_shape(seed)}")
-    return shown(simulation, simulation.scheduler.log)
-
-
-def show_worker(seed: int) -> int:
-    """Print one schedule of the workers of a replay run call by call."""
-    print(f"seed {seed}: {worker_shape(seed)}")
-    with replay_simulator.smaller_run():
-        simulation = WorkerSimulation(seed, worker_shape(seed))
-        return shown(simulation, simulation.log)
-
-
-PACED = 20
-"""Of so many schedules of workers, one is played with a schedule of the pace alone."""
-
-
-def some_of_workers(first: int) -> tuple[Counter[str], list[str]]:
-    """One chunk of seeds of the workers of a run, and of its pace, as `some`."""
-    counts: Counter[str] = Counter()
-    broken = []
-    with replay_simulator.smaller_run():
-        for seed in range(first, first + CHUNK):
-            simulation = WorkerSimulation(seed, worker_shape(seed))
-            try:
-                simulation.run()
-            except Broken as error:
-                broken.append(f"seed {seed}: {error}")
-            counts["calls"] += len(simulation.log)
-            counts["faults"] += sum(1 for line in simulation.log if line[3])
-            counts.update(simulation.counts)
-    for seed in range(first, first + CHUNK, PACED):
-        try:
-            counts["letters sent by five workers at a pace"] += len(paced(seed).sent)
-        except Broken as error:
-            broken.append(f"seed {seed}, pace: {error}")
-    return counts, broken
-
-
-def some_of_replay(first: int) -> tuple[Counter[str], list[str]]:
-    """One chunk of seeds of whole replay runs, as `some`."""
-    counts: Counter[str] = Counter()
-    broken = []
-    for seed in range(first, first + CHUNK):
-        simulation = replay_simulator.schedule(seed)
-        try:
-            simulation.run()
-        except Broken as error:
-            broken.append(f"seed {seed}: {error}")
-        counts["calls"] += len(simulation.scheduler.log)
-        counts["faults"] += sum(1 for line in simulation.scheduler.log if line[3])
-        counts.update(simulation.witness.counts)
-    return counts, broken
+def _of_order(simulation: Any) -> Mapping[str, int]:
+    order = {"effects in order": simulation.in_order, "messages superseded": simulation.superseded}
+    return {**_of_messages(simulation), **order}
 
 
 def processors() -> int:
@@ -195,17 +116,14 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-Some = Callable[[int], tuple[Counter[str], list[str]]]
-
-
-def many(runs: int, first: int, some: Some = some) -> int:
+def many(of: str, runs: int, first: int) -> int:
     """Run seeds in parallel and say what came of it."""
     began = time.perf_counter()
     total: Counter[str] = Counter()
     failed: list[str] = []
     chunks = range(first, first + runs, CHUNK)
     with ProcessPoolExecutor(processors()) as pool:
-        for done, (counts, broken) in enumerate(pool.map(some, chunks), start=1):
+        for done, (counts, broken) in enumerate(pool.map(partial(some, of), chunks), start=1):
             total.update(counts)
             failed += broken
             for line in broken:
@@ -228,27 +146,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay this schedule with its log")
     parser.add_argument("--runs", type=int, default=5_000, help="how many schedules (5000)")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (0)")
-    parser.add_argument("--of", choices=(*PLAYED, "redriver"), default="redriver")
+    parser.add_argument("--of", choices=MADE, default="redriver")
     parser.add_argument("--hash", type=Path, help="compare calls with this file, or write it")
     parser.add_argument("--outcome", type=Path, help="compare outcomes with it, or write it")
     chosen = parser.parse_args()
     if chosen.hash or chosen.outcome:
         return compare(chosen)
-    show, some_seeds = PLAYED.get(chosen.of, (replay, some))
     if chosen.seed is not None:
-        return show(chosen.seed)
-    return many(chosen.runs, chosen.first, some_seeds)
-
-
-def show_edits(seed: int) -> int:
-    """Print the schedule of edits with this seed call by call."""
-    return _show(rule_edits.edits_schedule(seed))
-
-
-def show_order(seed: int) -> int:
-    """Print the schedule of messages in order with this seed call by call."""
-    print(f"seed {seed}: {order_simulator.order_shape(seed)}")
-    return _show(order_simulator.order_schedule(seed))
+        return show(chosen.of, chosen.seed)
+    return many(chosen.of, chosen.runs, chosen.first)
 
 
 def compare(chosen: argparse.Namespace) -> int:
@@ -272,6 +178,10 @@ def digest_of(kind: str, seed: int) -> Digest:
     return digest(MADE[kind], seed)
 
 
+PACED = 20
+"""Of so many schedules of workers, one is played with a schedule of the pace alone."""
+
+
 def _beside_workers(seed: int, listen: Callable[[Scheduler], None]) -> None:
     """The schedule of the pace that is played with some seeds."""
     if seed % PACED == 0:
@@ -281,31 +191,32 @@ def _beside_workers(seed: int, listen: Callable[[Scheduler], None]) -> None:
 
 
 MADE: Mapping[str, Kind] = {
-    "redriver": Kind(lambda seed: Simulation(seed, shape_of(seed), random_plan(seed))),
-    "shards": Kind(shards_simulator.shards_schedule),
-    "long-queue": Kind(long_queue.long_schedule),
-    "breaker": Kind(breaker_simulator.schedule),
+    "redriver": Kind(
+        lambda seed: Simulation(seed, shape_of(seed), random_plan(seed)),
+        shape=shape_of,
+        seen=_of_messages,
+    ),
+    "shards": Kind(shards_simulator.shards_schedule, seen=_of_shards),
+    "long-queue": Kind(long_queue.long_schedule, shape=long_queue.long_shape, seen=_of_long_queues),
+    "breaker": Kind(breaker_simulator.schedule, seen=_of_breaker),
     "replay": Kind(
         lambda seed: WorkerSimulation(seed, worker_shape(seed)),
         replay_simulator.smaller_run,
         _beside_workers,
+        shape=worker_shape,
+        seen=lambda simulation: simulation.counts,
     ),
-    "replay-run": Kind(replay_simulator.schedule),
-    "review": Kind(rule_edits.edits_schedule),
-    "order": Kind(order_simulator.order_schedule),
+    "replay-run": Kind(
+        replay_simulator.schedule,
+        shape=replay_simulator.replay_shape,
+        seen=lambda simulation: simulation.witness.counts,
+    ),
+    "review": Kind(rule_edits.edits_schedule, seen=_of_messages),
+    "order": Kind(
+        order_simulator.order_schedule, shape=order_simulator.order_shape, seen=_of_order
+    ),
 }
-"""How the schedule of a seed is made, by what it is of."""
-
-PLAYED: Mapping[str, tuple[Callable[[int], int], Some]] = {
-    "shards": (show_shards, partial(some, simulate=shards_simulator.simulate_shards)),
-    "long-queue": (show_long_queue, partial(some, simulate=long_queue.simulate_long_queue)),
-    "breaker": (replay_of_breaker, some_of_breaker),
-    "replay": (show_worker, some_of_workers),
-    "replay-run": (show_replay, some_of_replay),
-    "review": (show_edits, partial(some, simulate=rule_edits.edited)),
-    "order": (show_order, partial(some, simulate=order_simulator.in_order)),
-}
-"""How one schedule is shown, and how many are played, by what they are of."""
+"""How the schedule of a seed is made, and what is told of it, by what it is of."""
 
 
 if __name__ == "__main__":

@@ -30,12 +30,15 @@ LENGTH = 16
 class Kind:
     """How the schedule of a seed is made; it is made and run within `around`.
 
-    `beside` are schedulers of further schedules of the seed, which are run first.
+    `beside` are schedulers of further schedules of the seed, which are run first. `shape` is what
+    a person is told of a seed, `seen` what is counted of a schedule that has been played.
     """
 
     make: Callable[[int], Any]
     around: Callable[[], AbstractContextManager[None]] = nullcontext
     beside: Callable[[int, Callable[[Scheduler], None]], None] = lambda seed, listen: None
+    shape: Callable[[int], Any] | None = None
+    seen: Callable[[Any], Mapping[str, int]] = lambda simulation: {}
 
 
 @dataclass(frozen=True, slots=True)

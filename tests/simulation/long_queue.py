@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 from deadletter.redrive import queue_source, round_robin, run_limits
@@ -66,7 +66,7 @@ class LongQueueSimulation(ShardsSimulation):
     def _pipeline(self, shape: Shape) -> Pipeline:
         return replace(super()._pipeline(shape), fixed_rate=ENOUGH_RATE)
 
-    def run(self) -> str:
+    def run(self) -> Self:
         with (
             patch.object(queue_source, "MAX_PLANS", self._long.chunk),
             patch.object(run_limits, "MAX_PLANS", self._long.chunk),
@@ -229,6 +229,4 @@ def long_schedule(seed: int) -> LongQueueSimulation:
 
 def simulate_long_queue(seed: int) -> LongQueueSimulation:
     """The schedule with this seed, run to its end; raises Broken."""
-    simulation = long_schedule(seed)
-    simulation.run()
-    return simulation
+    return long_schedule(seed).run()

@@ -233,6 +233,4 @@ def order_schedule(seed: int) -> OrderSimulation:
 
 def in_order(seed: int) -> OrderSimulation:
     """The random schedule with this seed, run to its end; raises Broken."""
-    simulation = order_schedule(seed)
-    simulation.run()
-    return simulation
+    return order_schedule(seed).run()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Self
 
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.replay.limiter import RunLimiter, SendGrant, SendingEnded
@@ -95,7 +96,7 @@ class PaceSimulation:
         self.sent: list[float] = []
         self.granted = 0
 
-    def run(self) -> None:
+    def run(self) -> Self:
         shape = self._shape
         state = RunState.RUNNING if shape.allowance is None else RunState.CANARY
         self._runs(Process("person", ends=math.inf)).create(
@@ -116,6 +117,7 @@ class PaceSimulation:
         check_window(self.sent, rate=shape.rate, burst=shape.burst, slack=2 * SKEW + USED_WITHIN)
         if shape.allowance is not None and len(self.sent) > shape.allowance:
             raise Broken(f"{len(self.sent)} canaries of {shape.allowance}")
+        return self
 
     def _runs(self, process: Process) -> DynamoDBReplayRuns:
         client = Client(self.scheduler, process, "dynamodb", self._dynamodb)
@@ -222,9 +224,7 @@ def pace_schedule(seed: int) -> PaceSimulation:
 
 def paced(seed: int) -> PaceSimulation:
     """The random schedule with this seed, run to its end; raises Broken."""
-    simulation = pace_schedule(seed)
-    simulation.run()
-    return simulation
+    return pace_schedule(seed).run()
 
 
 def used_share(seed: int, shape: PaceShape) -> float:

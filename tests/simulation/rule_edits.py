@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 from deadletter.message import stamp as stamps
@@ -118,7 +118,7 @@ class RuleEdits(Simulation):
         self.runs_needed = 0
         self.astray = 0
 
-    def run(self) -> str:
+    def run(self) -> Self:
         # Two shards a lane, like everywhere in the simulator; and a pass that takes several runs.
         with (
             patch.object(lane_review, "SHARDS", 2),
@@ -127,13 +127,13 @@ class RuleEdits(Simulation):
         ):
             return super().run()
 
-    def _run(self) -> str:
+    def _run(self) -> None:
         self.stage.add_rule("still", **STILL)
         self._write(self._book)
         self.scheduler.add(self._editor())
         if self._shape.lagging:
             self.scheduler.add(self._index())
-        return super()._run()
+        super()._run()
 
     def _editor(self) -> Callable[[], None]:
         random = Random(self._random.random())
@@ -244,6 +244,4 @@ def edits_schedule(seed: int) -> RuleEdits:
 
 def edited(seed: int) -> RuleEdits:
     """The schedule of edits with this seed, run to its end; raises Broken."""
-    simulation = edits_schedule(seed)
-    simulation.run()
-    return simulation
+    return edits_schedule(seed).run()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 from deadletter.contract import Partition
@@ -61,7 +61,7 @@ class ShardsSimulation(Simulation):
         pipeline = super()._pipeline(shape)
         return replace(pipeline, fixed_rate=RATE)
 
-    def run(self) -> str:
+    def run(self) -> Self:
         with (
             patch.object(shards, "ENOUGH_LETTERS", 1),
             patch.object(redriver_module, "ENOUGH_LETTERS", 1),
@@ -76,10 +76,10 @@ class ShardsSimulation(Simulation):
         redriver = super()._build(process, home)
         return Redriver(replace(redriver._setup, starter=self))
 
-    def _run(self) -> str:
+    def _run(self) -> None:
         if self.waves:
             self.scheduler.add(self._producer())
-        return super()._run()
+        super()._run()
 
     most_shards = SHARDS
 
@@ -269,6 +269,4 @@ def shards_schedule(seed: int) -> ShardsSimulation:
 
 def simulate_shards(seed: int) -> ShardsSimulation:
     """The schedule with this seed, run to its end; raises Broken."""
-    simulation = shards_schedule(seed)
-    simulation.run()
-    return simulation
+    return shards_schedule(seed).run()

@@ -6,7 +6,6 @@ Rescues of the DLQ, the parking lot and the dedicated DLQ may run at the same ti
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import math
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from random import Random
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 from botocore.config import Config
@@ -354,8 +353,8 @@ class Simulation:
             workers=shape.workers,
         )
 
-    def run(self) -> str:
-        """Run, heal, check; returns the digest of the log, the same for the same seed."""
+    def run(self) -> Self:
+        """Run, heal, check."""
         with (
             patch.object(sqs_adapter, "_entry", _remembering(sqs_adapter._entry)),
             # The same code with two shards a lane: most looks into eight find nothing.
@@ -364,7 +363,8 @@ class Simulation:
             patch("threading.Lock", partial(TurnLock, self.scheduler)),
             self._compressed(),
         ):
-            return self._run()
+            self._run()
+        return self
 
     @contextlib.contextmanager
     def _compressed(self) -> Iterator[None]:
@@ -385,7 +385,7 @@ class Simulation:
                 return spell.seconds
         return 0.0
 
-    def _run(self) -> str:
+    def _run(self) -> None:
         self._remember_first_batch()
         self._remember_causes()
         self._produce()
@@ -402,7 +402,6 @@ class Simulation:
             self.scheduler.add(self._replica())
         self.scheduler.run()
         self._heal()
-        return hashlib.sha256(repr(self.scheduler.log).encode()).hexdigest()
 
     def _remember_first_batch(self) -> None:
         """It was a day ago, if what collides is parked."""
@@ -858,9 +857,7 @@ def _remembering(make: Callable[..., Any]) -> Callable[..., Entry]:
 
 def simulate(seed: int) -> Simulation:
     """The random schedule with this seed, run to its end; raises Broken."""
-    simulation = Simulation(seed, shape_of(seed), random_plan(seed))
-    simulation.run()
-    return simulation
+    return Simulation(seed, shape_of(seed), random_plan(seed)).run()
 
 
 def place(shape: Shape, faults: Mapping[int, Fault], seed: int = 1, *, on: str = "redriver") -> int:
@@ -950,9 +947,7 @@ def drowsy(seed: int) -> Simulation:
         workers=random.choice((1, 2)),
         rate=random.choice((None, 0.2)),
     )
-    simulation = Simulation(seed, shape, plan)
-    simulation.run()
-    return simulation
+    return Simulation(seed, shape, plan).run()
 
 
 def strikes(random: Random, rate: float) -> Plan:
@@ -981,9 +976,7 @@ def grouped(seed: int) -> Simulation:
         rule="DELAYED_REDRIVE",
         parks=False,
     )
-    simulation = Simulation(seed, shape, plan)
-    simulation.run()
-    return simulation
+    return Simulation(seed, shape, plan).run()
 
 
 def rescued(seed: int) -> Simulation:
@@ -1007,9 +1000,7 @@ def rescued(seed: int) -> Simulation:
         workers=random.choice((1, 2)),
         known_causes=seed % 2 == 0,
     )
-    simulation = Simulation(seed, shape, plan)
-    simulation.run()
-    return simulation
+    return Simulation(seed, shape, plan).run()
 
 
 RESCUED = ("malformed", "malformed", "tenantb", "flaky", "large", "badten")
@@ -1036,9 +1027,7 @@ def crowded(seed: int) -> Simulation:
         batch=random.choice((2, 10)),
         known_causes=seed % 4 > 0,
     )
-    simulation = Simulation(seed, shape, plan)
-    simulation.run()
-    return simulation
+    return Simulation(seed, shape, plan).run()
 
 
 def interrupted(seed: int) -> Simulation:
@@ -1069,9 +1058,7 @@ def interrupted(seed: int) -> Simulation:
         settles=False,
         page=random.choice((None, 1)),
     )
-    simulation = Simulation(seed, shape, plan)
-    simulation.run()
-    return simulation
+    return Simulation(seed, shape, plan).run()
 
 
 def unreachable(seed: int) -> Simulation:
@@ -1103,9 +1090,7 @@ def unreachable(seed: int) -> Simulation:
         apart=random.choice((0.2, 7.0)),
         workers=random.choice((1, 2)),
     )
-    simulation = Simulation(seed, shape, plan)
-    simulation.run()
-    return simulation
+    return Simulation(seed, shape, plan).run()
 
 
 KNOWN = (Fault.NO_CONNECTION, Fault.THROTTLED, Fault.PARTLY)

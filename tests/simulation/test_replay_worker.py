@@ -27,9 +27,7 @@ def _smaller() -> Iterator[None]:
 
 
 def played(seed: int, shape: Shape) -> WorkerSimulation:
-    simulation = WorkerSimulation(seed, shape(seed))
-    simulation.run()
-    return simulation
+    return WorkerSimulation(seed, shape(seed)).run()
 
 
 def all_of(shape: Shape, schedules: range) -> Counter[str]:

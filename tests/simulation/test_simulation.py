@@ -198,7 +198,7 @@ def test_the_same_seed_gives_the_same_log() -> None:
         first, second = (
             Simulation(seed, shape_of(seed), random_plan(seed)).run() for _ in range(2)
         )
-        assert first == second, seed
+        assert first.scheduler.log == second.scheduler.log, seed
 
 
 class Counted(Simulation):
@@ -220,9 +220,7 @@ def after_the_faults(*kinds: str, fifo: bool = True) -> Counted:
     """A schedule without faults, in which each letter waits as long as any may."""
     longest = Backoff(base=4_000, factor=1, cap=4_000, floor=4_000)
     shape = Shape(fifo=fifo, kinds=kinds, backoff=longest, library=True, keyed=False)
-    simulation = Counted(1, shape, lambda *_: None)
-    simulation.run()
-    return simulation
+    return Counted(1, shape, lambda *_: None).run()
 
 
 def test_letters_behind_others_of_their_group_have_time_to_be_tried_one_after_the_other() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from deadletter.aws.replay_evidence import counted
 from deadletter.contract import DISCARDED, Reason, run_lane
@@ -325,7 +325,7 @@ class WorkerSimulation:
         self.objects, self.circuits = MemoryObjects(), MemoryCircuits()
         self.main, self.parking = MemoryQueue(self._accepted), MemoryQueue(self._parked)
 
-    def run(self) -> None:
+    def run(self) -> Self:
         """Run, heal, check."""
         for _ in range(self.shape.machines):
             self.started.discard(self.runs.run.execution)
@@ -339,6 +339,7 @@ class WorkerSimulation:
         self.scheduler.add(self._watch)
         self.scheduler.run()
         self._check_end()
+        return self
 
     # The machine
 
@@ -1154,9 +1155,7 @@ def _stamp_of(letter: Letter) -> Stamp:
 
 def worked(seed: int) -> WorkerSimulation:
     """The random schedule with this seed, run to its end; raises Broken."""
-    simulation = WorkerSimulation(seed, worker_shape(seed))
-    simulation.run()
-    return simulation
+    return WorkerSimulation(seed, worker_shape(seed)).run()
 
 
 WORKER_SORTS: dict[str, Callable[[int], WorkerShape]] = {}
