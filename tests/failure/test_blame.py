@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deadletter.contract import Blame, Category
 from deadletter.failure import codes
-from deadletter.failure.blame import blame_of, own_blame, teams_word
+from deadletter.failure.blame import blame_and_speakers, own_blame, teams_word
 from deadletter.failure.classify import diagnose
 from deadletter.failure.foreign import chain_of
 from deadletter.failure.signals import Permanent
@@ -26,7 +26,7 @@ DEPENDENCY, CONFIGURATION, NEITHER = Blame.DEPENDENCY, Blame.CONFIGURATION, Blam
 
 
 def judged(error: BaseException, **said: Any) -> Blame:
-    return blame_of(chain_of(error), teams_word(**said))
+    return blame_and_speakers(chain_of(error), teams_word(**said))[0]
 
 
 WRONG_YET = {

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadletter.failure.literals import literals_of
 from deadletter.failure.signals import Permanent, Skip, Transient
-from deadletter.failure.template import LONGEST_TEXT, Kind, Piece, literals_of, pieces
+from deadletter.failure.template import LONGEST_TEXT, Kind, Piece, pieces
 from tests.each_row import each_row
 from tests.failure.exceptions import caught, raised
 from tests.speed import is_quick

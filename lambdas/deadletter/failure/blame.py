@@ -21,6 +21,7 @@ from deadletter.failure.foreign import (
     answer,
     attribute,
     chain_of,
+    dbapi_names,
     error_words,
     header,
     http_status,
@@ -38,11 +39,8 @@ Errors = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseE
 Speaker = Callable[[BaseException], Blame | None]
 """Says what one exception speaks of, by one part of it; None if that says nothing."""
 
-# The names of the classes that every Python driver of a database has.
-_DBAPI = frozenset({"DBAPIError", "DatabaseError", "InterfaceError", "InternalError"})
 _DBAPI_OPERATIONAL = "OperationalError"
 _DBAPI_NEITHER = frozenset({"DataError", "IntegrityError", "NotSupportedError", "ProgrammingError"})
-_EVERY_DBAPI = _DBAPI | _DBAPI_NEITHER | {_DBAPI_OPERATIONAL}
 
 # Drivers whose errors carry no number of MySQL or SQL Server.
 _NO_NUMBERS = frozenset({"asyncpg", "oracledb", "psycopg", "psycopg2", "pyodbc", "snowflake"})
@@ -134,16 +132,6 @@ SILENT = teams_word()
 """A team that has said nothing."""
 
 
-def blame_of(chain: Sequence[Link], team: TeamsWord = SILENT) -> Blame:
-    """The blame for a failure, by the chain of its exceptions, nearest first.
-
-    The team's word comes first, on any exception of the chain. Else the nearest that says
-    anything speaks; a KeyError or an unknown class says nothing. Of a group's members, which are
-    equally near, one that speaks of the dependency is enough. If all are silent, neither.
-    """
-    return blame_and_speakers(chain, team)[0]
-
-
 def heaviest(blames: Iterable[Blame | None]) -> Blame | None:
     """Of several blames for one failure, the one that counts; None if all are silent."""
     spoken = [blame for blame in blames if blame is not None]
@@ -153,7 +141,12 @@ def heaviest(blames: Iterable[Blame | None]) -> Blame | None:
 def blame_and_speakers(
     chain: Sequence[Link], team: TeamsWord = SILENT
 ) -> tuple[Blame, tuple[BaseException, ...]]:
-    """The blame for a failure, and the exceptions that say so; they are none if all are silent."""
+    """The blame for a failure, by the chain of its exceptions, and which of them say so.
+
+    The team's word comes first, on any exception of the chain. Else the nearest that says
+    anything speaks; a KeyError or an unknown class says nothing. Of a group's members, which are
+    equally near, one that speaks of the dependency is enough. If all are silent, neither.
+    """
     for judgement in (team.on, own_blame):
         nearest, spoken = -1, list[tuple[Blame, BaseException]]()
         for link in chain:
@@ -241,9 +234,9 @@ def _of_database(error: BaseException) -> Blame | None:
             blame = _of_database_code(each) if is_read else None
             if blame is not None:
                 return blame
-        if not _dbapi_names(link.error):
+        if not dbapi_names(link.error):
             break
-    kinds = _dbapi_names(error)
+    kinds = dbapi_names(error)
     if not kinds:
         return None
     text = text_of(error)
@@ -267,7 +260,7 @@ def _of_database_code(error: BaseException) -> Blame | None:
             blame = codes.of_sqlstate(state)
             if blame is not None:
                 return blame
-    if not _dbapi_names(error) or library in _NO_NUMBERS:
+    if not dbapi_names(error) or library in _NO_NUMBERS:
         return None
     if library == "sqlite3":
         # A file of this machine.
@@ -299,15 +292,11 @@ def _of_own_number(library: str, error: BaseException) -> Blame | None:
 _NOT_CONNECTED = 250_001
 
 
-def _dbapi_names(error: BaseException) -> set[str]:
-    return {name for name, _ in names_of(error)} & _EVERY_DBAPI
-
-
 def _of_driver(kinds: set[str], names: Iterable[str], text: str) -> Blame | None:
     """By the driver's class, for an error without any code."""
     if kinds & _DBAPI_NEITHER:
         return Blame.NEITHER
-    refused = _NOT_LET_IN.search(text) or any(map(codes.names_a_refusal, names))
+    refused = _NOT_LET_IN.search(text) or any(map(codes.REFUSED_NAME.search, names))
     if _DBAPI_OPERATIONAL in kinds and refused:
         return Blame.CONFIGURATION
     lost = any(part in text for part in _LOST)
@@ -325,14 +314,15 @@ def _of_protocol(error: BaseException) -> Blame | None:
         return codes.of_mail(int(reply)) if reply.isdecimal() else None
     code = attribute(error, "code")
     if "PyMongoError" in names and isinstance(code, int):
-        return heaviest(map(codes.of_mongo, _codes_of_bulk(error) or [code]))
+        said = (codes.of_number("mongo", each) for each in _codes_of_bulk(error) or [code])
+        return heaviest(said) or Blame.NEITHER
     if names.keys() & {"ConnectionClosed", "WebSocketDisconnect"}:
         received = attribute(attribute(error, "rcvd"), "code") or code
         if isinstance(received, int):
-            return codes.of_websocket(received)
+            return codes.of_number("websocket", received) or Blame.NEITHER
     reply_code = attribute(error, "reply_code")
     if isinstance(reply_code, int):
-        return codes.of_amqp(reply_code)
+        return codes.of_number("amqp", reply_code) or Blame.NEITHER
     if "Fault" in names and isinstance(code, str):
         return codes.of_soap(code)
     if names.get("error") == "imaplib" or "error_proto" in names:
@@ -347,7 +337,7 @@ def _of_protocol(error: BaseException) -> Blame | None:
         return codes.of_kafka(kafka)
     if "RedisError" in names:
         return codes.of_redis(text_of(error))
-    return codes.of_curl(first) if names.get("error") == "pycurl" else None
+    return codes.of_number("curl", first) if names.get("error") == "pycurl" else None
 
 
 def _codes_of_bulk(error: BaseException) -> list[int]:
@@ -385,7 +375,7 @@ def _of_limit(error: BaseException) -> Blame | None:
     blame = heaviest(map(codes.of_word_beside_a_status, words_of_a_service(error)))
     if blame is not None:
         return blame
-    limited = any(codes.names_a_limit(name) for name, _ in names_of(error))
+    limited = any(codes.BUSY_NAME.search(name) for name, _ in names_of(error))
     if limited and not _is_mistake(error):
         return Blame.DEPENDENCY
     return Blame.DEPENDENCY if _says_later(error) and http_status(error) == FORBIDDEN else None
@@ -417,7 +407,7 @@ def is_throttle(error: BaseException) -> bool:
         *error_words(error),
         *(name for name, _ in names_of(error)),
     ]
-    return any(isinstance(name, str) and codes.names_a_throttle(name) for name in names)
+    return any(isinstance(name, str) and codes.THROTTLE_NAME.search(name) for name in names)
 
 
 def _of_error_word(error: BaseException) -> Blame | None:

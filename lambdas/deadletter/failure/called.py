@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from deadletter.failure import codes
-from deadletter.failure.foreign import Link, attribute, is_of_database, names_of, text_of
+from deadletter.failure.foreign import Link, attribute, dbapi_names, names_of, text_of
 from deadletter.failure.naming import OwnNames
 from deadletter.failure.template import LONGEST_TEXT
+from deadletter.failure.vocabulary import words
 
 # Characters of a part of a host name that is an id and no number of a machine.
 _ID_LENGTH = 16
@@ -16,10 +17,6 @@ _ID_LENGTH = 16
 # Characters of a host, and of a text in which one is looked for.
 _TARGET_LENGTH = 100
 _TEXT_LENGTH = 500
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 DETAILS = re.compile(
@@ -39,7 +36,7 @@ _HOST_IN_TEXT = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_NO_HOST = _words(
+_NO_HOST = words(
     """
     a an any at database endpoint host is it mongodb mysql postgres postgresql proxy redis remote
     server the to url was your
@@ -71,7 +68,7 @@ def _may_name_a_host(error: BaseException) -> bool:
         for name, _ in names_of(error)
         for pattern in (codes.TIMEOUT_NAME, codes.NO_CONNECTION_NAME)
     )
-    return no_answer or isinstance(error, OSError) or is_of_database(error)
+    return no_answer or isinstance(error, OSError) or bool(dbapi_names(error))
 
 
 def _hosts(error: BaseException) -> Iterator[str]:

@@ -33,11 +33,11 @@ from deadletter.failure.foreign import (
     text_of,
     within,
 )
+from deadletter.failure.literals import literals_of
 from deadletter.failure.place import traceback_of, where_raised, written_name
 from deadletter.failure.redaction import ledger_message
 from deadletter.failure.refused import refuses_the_letter
 from deadletter.failure.signals import Permanent, Transient
-from deadletter.failure.template import literals_of
 from deadletter.message.letter import Letter
 
 Value = TypeVar("Value")

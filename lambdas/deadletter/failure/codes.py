@@ -9,13 +9,10 @@ import errno
 import re
 
 from deadletter.contract import Blame
+from deadletter.failure.vocabulary import words
 
 _DEPENDENCY, _NEITHER = Blame.DEPENDENCY, Blame.NEITHER
 _CONFIGURATION = Blame.CONFIGURATION
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -35,7 +32,7 @@ NETWORK = frozenset(
 """Errors of the operating system about the network that have no class of their own in Python."""
 
 # AWS: compared in lower case, because event streams write the first letter small.
-_AWS_DEPENDENCY = _words(
+_AWS_DEPENDENCY = words(
     """
     activestatementsexceededexception baddigest bandwidthlimitexceeded
     concurrentrunsexceededexception conditionalrequestconflict
@@ -52,7 +49,7 @@ _AWS_BUSY = re.compile(
     r"throttl|toomanyrequest|unavailable|timeout|timedout|notready|resuming|"
     r"internal(error|failure|serv|stream|dep)"
 )
-_AWS_CONFIGURATION = _words(
+_AWS_CONFIGURATION = words(
     """
     allaccessdisabled authfailure authorizationheadermalformed clusternotfoundexception
     configurationsetdoesnotexist
@@ -269,16 +266,11 @@ def of_oracle(text: str) -> Blame | None:
         return None
     family, number = code[1], int(code[2])
     if family != "ORA":
-        return _BLAME_BY_NUMBER["oracle thin"].get(number)
-    return _BLAME_BY_NUMBER["oracle"].get(number, _NEITHER)
+        return of_number("oracle thin", number)
+    return of_number("oracle", number) or _NEITHER
 
 
-def of_mongo(code: int) -> Blame:
-    """By the error code of MongoDB."""
-    return _BLAME_BY_NUMBER["mongo"].get(code, _NEITHER)
-
-
-_KAFKA_DEPENDENCY = _words(
+_KAFKA_DEPENDENCY = words(
     """
     _ALL_BROKERS_DOWN _MSG_TIMED_OUT _RESOLVE _SSL _TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT
     _WAIT_CACHE _WAIT_COORD BROKER_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS
@@ -289,7 +281,7 @@ _KAFKA_DEPENDENCY = _words(
     REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT THROTTLING_QUOTA_EXCEEDED UNSTABLE_OFFSET_COMMIT
     """
 )
-_KAFKA_CONFIGURATION = _words("_AUTHENTICATION _UNKNOWN_TOPIC UNKNOWN_TOPIC_OR_PART")
+_KAFKA_CONFIGURATION = words("_AUTHENTICATION _UNKNOWN_TOPIC UNKNOWN_TOPIC_OR_PART")
 _KAFKA_REFUSED = ("AUTHENTICATION_FAILED", "AUTHORIZATION_FAILED")
 
 
@@ -303,10 +295,10 @@ def of_kafka(name: str) -> Blame:
 # Redis begins the text of an error with its kind.
 _REDIS = {
     **dict.fromkeys(
-        _words("BUSY CLUSTERDOWN LOADING MASTERDOWN MISCONF NOREPLICAS OOM READONLY TRYAGAIN"),
+        words("BUSY CLUSTERDOWN LOADING MASTERDOWN MISCONF NOREPLICAS OOM READONLY TRYAGAIN"),
         _DEPENDENCY,
     ),
-    **dict.fromkeys(_words("DENIED NOAUTH NOPERM WRONGPASS"), _CONFIGURATION),
+    **dict.fromkeys(words("DENIED NOAUTH NOPERM WRONGPASS"), _CONFIGURATION),
 }
 
 
@@ -327,9 +319,9 @@ def of_mail(code: int) -> Blame | None:
 # The codes of IMAP (RFC 5530) and POP (RFC 2449, RFC 3206) in brackets.
 _IN_BRACKETS = re.compile(r"(?:b['\"])?(?:-ERR )?\[([A-Z][A-Z/-]{1,40})[\] ]")
 _MAILBOX = {
-    **dict.fromkeys(_words("IN-USE INUSE LOGIN-DELAY SERVERBUG SYS/TEMP UNAVAILABLE"), _DEPENDENCY),
+    **dict.fromkeys(words("IN-USE INUSE LOGIN-DELAY SERVERBUG SYS/TEMP UNAVAILABLE"), _DEPENDENCY),
     **dict.fromkeys(
-        _words(
+        words(
             """
             AUTH AUTHENTICATIONFAILED AUTHORIZATIONFAILED CONTACTADMIN EXPIRED NOPERM
             PRIVACYREQUIRED SYS/PERM
@@ -347,7 +339,7 @@ def of_mailbox(text: str) -> Blame | None:
 
 
 # WS-Security says of a login what HTTP says with 401.
-_SOAP_REFUSED = _words(
+_SOAP_REFUSED = words(
     "FailedAuthentication FailedCheck InvalidSecurity InvalidSecurityToken MessageExpired"
 )
 
@@ -357,21 +349,6 @@ def of_soap(code: str) -> Blame:
     if code.rpartition(":")[2] in _SOAP_REFUSED:
         return _CONFIGURATION
     return _DEPENDENCY if code.endswith(("Server", "Receiver")) else _NEITHER
-
-
-def of_amqp(reply_code: int) -> Blame:
-    """By the reply code of AMQP."""
-    return _BLAME_BY_NUMBER["amqp"].get(reply_code, _NEITHER)
-
-
-def of_websocket(code: int) -> Blame:
-    """By the close code of a WebSocket."""
-    return _BLAME_BY_NUMBER["websocket"].get(code, _NEITHER)
-
-
-def of_curl(number: object) -> Blame | None:
-    """By the error number of curl."""
-    return _BLAME_BY_NUMBER["curl"].get(number) if isinstance(number, int) else None
 
 
 _LIMIT_WORD = re.compile(
@@ -407,7 +384,7 @@ def of_word(word: str) -> Blame:
 
 
 NAMED = {
-    _DEPENDENCY: _words(
+    _DEPENDENCY: words(
         """
         APIConnectionError AutoReconnect BadStatusLine BrokenResourceError
         BrokerNotAvailableError BusyLoadingError CertificateError ChunkedEncodingError
@@ -445,7 +422,7 @@ NAMED = {
         urllib3.ResponseError zeep.TransportError
         """
     ),
-    _CONFIGURATION: _words(
+    _CONFIGURATION: words(
         """
         AccessRefused AuthorizationError AuthorizationException BadHostKeyException
         ClusterAuthorizationFailedError ConfigNotFound ConfigParseError ConfigurationError
@@ -464,7 +441,7 @@ NAMED = {
         smbprotocol.LogonFailure smbprotocol.WrongPassword telegram.InvalidToken
         """
     ),
-    _NEITHER: _words(
+    _NEITHER: words(
         """
         ConnectionClosedOK DataError IntegrityError LocalProtocolError NotSupportedError
         ProgrammingError TimeoutStateError
@@ -475,16 +452,20 @@ NAMED = {
 """Class names. A name with a point belongs to one library only."""
 
 _BLAME_BY_NAME = {name: blame for blame, names in NAMED.items() for name in names}
-_REFUSED = re.compile(
+REFUSED_NAME = re.compile(
     r"(Authentication|Auth)(Error|Exception|Failed|Failure|FailedError|FailedException)$|"
     r"(AccessDenied|PermissionDenied|Unauthorized|Forbidden)(Error|Exception)?$|"
     r"Unauthenticated|(Invalid|No|Missing|Partial|Default)Credentials|ExpiredToken|InvalidApiKey|"
     r"CredentialUnavailable"
 )
-_BUSY = re.compile(
+"""Parts of class names that say: the dependency does not let its caller in."""
+
+BUSY_NAME = re.compile(
     r"RateLimit|Throttl|TooManyRequests|ServiceUnavailable|ServerUnavailable|ServerBusy|"
     r"BadGateway|Overloaded"
 )
+"""Parts of class names that say: the dependency wants fewer requests."""
+
 _BROKEN = re.compile(r"Http5\d\d")
 TIMEOUT_NAME = re.compile(r"Timeout|TimedOut|DeadlineExceeded")
 """Parts of class names that libraries raise for a call without an answer in time."""
@@ -497,27 +478,13 @@ NO_CONNECTION_NAME = re.compile(
 """Parts of class names that libraries raise for a connection that failed or broke."""
 
 
-def names_a_limit(name: str) -> bool:
-    """True for a class whose name says that the dependency wants fewer requests."""
-    return _BUSY.search(name) is not None
-
-
-def names_a_refusal(name: str) -> bool:
-    """True for a class whose name says that the dependency does not let its caller in."""
-    return _REFUSED.search(name) is not None
-
-
-_THROTTLE = re.compile(
+THROTTLE_NAME = re.compile(
     r"throttl|too_?many_?requests?|rate_?limit|slow_?down|resource_?exhausted|^quota_exceeded|"
     r"(request|bandwidth)_?limit_?exceeded|provisionedthroughputexceeded|"
     r"^limitexceededexception$",
     re.IGNORECASE,
 )
-
-
-def names_a_throttle(name: str) -> bool:
-    """True for a code, a word or a class that says: this caller asks too often."""
-    return _THROTTLE.search(name) is not None
+"""Parts of codes, words and class names that say: this caller asks too often."""
 
 
 def of_name(name: str, library: str) -> Blame | None:
@@ -525,7 +492,7 @@ def of_name(name: str, library: str) -> Blame | None:
     known = _BLAME_BY_NAME.get(f"{library}.{name}") or _BLAME_BY_NAME.get(name)
     if known is not None:
         return known
-    if names_a_refusal(name):
+    if REFUSED_NAME.search(name):
         return _CONFIGURATION
-    patterns = (_BUSY, _BROKEN, TIMEOUT_NAME, NO_CONNECTION_NAME)
+    patterns = (BUSY_NAME, _BROKEN, TIMEOUT_NAME, NO_CONNECTION_NAME)
     return _DEPENDENCY if any(pattern.search(name) for pattern in patterns) else None

@@ -22,7 +22,7 @@ from deadletter.failure.foreign import (
     Link,
     answer,
     attribute,
-    is_of_database,
+    dbapi_names,
     names_of,
     text_of,
     within,
@@ -39,12 +39,8 @@ from deadletter.failure.naming import (
 )
 from deadletter.failure.place import frames_of, place_of, written_name
 from deadletter.failure.template import LONGEST_TEXT, Kind, Piece, pieces
+from deadletter.failure.vocabulary import words
 from deadletter.message.letter import Letter
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
 
 # Bytes of hash: a pipeline has a few hundred kinds of failure, not billions.
 _BYTES = 8
@@ -115,7 +111,7 @@ _OF_KEYS = frozenset({"extra_forbidden", "invalid_key", "unexpected_keyword_argu
 _NAMES_TOO = frozenset({"grant", "max", "may", "page", "will"})
 
 # A name after one of these is the program's own: of a column, a parameter and so on.
-_NAMES = _words(
+_NAMES = words(
     """
     CONSTRAINT argument attribute column constraint field function index key method module operator
     option parameter property relation sequence table variable view
@@ -128,7 +124,7 @@ _INDEX = re.compile(r"\[\d+\]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 # The ends of file names and host names, which are no fields of a document or a table.
-_NO_FIELD = _words(
+_NO_FIELD = words(
     """
     com csv de dev eu example gz html internal io jpg json local log net org parquet pdf png py txt
     uk xml yaml zip
@@ -257,7 +253,7 @@ def _text(error: BaseException) -> str:
     args = error.args
     if isinstance(args[0] if args else None, Mapping) and isinstance(args[0].get("M"), str):
         return str(args[0]["M"])
-    is_driver = is_of_database(error)
+    is_driver = bool(dbapi_names(error))
     text = args[1] if is_driver and len(args) == 2 and isinstance(args[1], str) else text_of(error)
     if type(text) is not str:
         return ""

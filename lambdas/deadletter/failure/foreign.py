@@ -217,9 +217,9 @@ def names_of(error: BaseException) -> Iterator[tuple[str, str]]:
         yield kind.__name__, str(kind.__module__).partition(".")[0]
 
 
-def is_of_database(error: BaseException) -> bool:
-    """True for an error of a driver that follows Python's standard for databases."""
-    return any(name in _DBAPI for name, _ in names_of(error))
+def dbapi_names(error: BaseException) -> set[str]:
+    """The classes of an error of a driver that follows Python's standard for databases."""
+    return {name for name, _ in names_of(error)} & _DBAPI
 
 
 # By library: the attributes of its exceptions that hold the answer, or a word of it. Behind a

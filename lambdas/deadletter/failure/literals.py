@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from traceback import walk_tb
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
@@ -159,12 +160,8 @@ def note_literals(error: BaseException) -> None:
 
 
 def _frames(trace: TracebackType | None, only_own: bool) -> Iterator[FrameType]:
-    steps: list[TracebackType] = []
-    while trace is not None and len(steps) < _STEPS:
-        steps.append(trace)
-        trace = trace.tb_next
-    for step in (steps[:_FRAMES] + steps[_FRAMES:][-_FRAMES:])[::-1]:
-        frame = step.tb_frame
+    frames = [frame for frame, _ in islice(walk_tb(trace), _STEPS)]
+    for frame in (frames[:_FRAMES] + frames[_FRAMES:][-_FRAMES:])[::-1]:
         # What a module's own code contains are settings and tables: they may be secrets.
         is_own = frame.f_code.co_name != "<module>" and not is_library(frame)
         if is_own or not only_own:

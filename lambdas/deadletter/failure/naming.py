@@ -10,9 +10,9 @@ from typing import Any
 from deadletter.failure.foreign import (
     answer,
     attribute,
+    dbapi_names,
     error_words,
     http_status,
-    is_of_database,
     names_of,
     text_of,
     within,
@@ -147,7 +147,7 @@ def _database_codes(error: BaseException) -> list[str]:
     named = [name_of(attribute(error, name)) for name in ("sqlstate", "pgcode")]
     named += [name_of(attribute(diagnostics, name)) for name in ("constraint_name", "table_name")]
     named.append(name_of(attribute(error, "constraint_name")))
-    if isinstance(first, int) and is_of_database(error):
+    if isinstance(first, int) and dbapi_names(error):
         named.append(str(first)[:LONGEST_NAME])
     if isinstance(first, Mapping):
         named += [name_of(first.get("C")), name_of(first.get("n"))]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from itertools import islice
+from traceback import walk_tb
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from deadletter.failure.foreign import Link, attribute
+from deadletter.failure.vocabulary import words
 
 # Frames read of a traceback; further out, a recursion began.
 _FRAMES = 200
@@ -31,12 +34,8 @@ _SOURCE = re.compile(r"[\w./\\: -]+\.pyc?")
 _ARGUMENTS = 20
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Libraries by their own name, where they lie beside the handler and not in site-packages.
-_LIBRARIES = _words(
+_LIBRARIES = words(
     """
     MySQLdb PIL aiobotocore aiohttp aiomysql aiopg anthropic asyncpg attr attrs
     aws_lambda_powertools aws_xray_sdk boto3 botocore cachetools cattr cattrs celery certifi
@@ -90,7 +89,7 @@ def called_library(error: BaseException) -> LibraryCall | None:
     count = frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount
     names = frame.f_code.co_varnames[: min(count, _ARGUMENTS)]
     values = frame.f_locals
-    library = _module(frame).partition(".")[0]
+    library = module_of(frame).partition(".")[0]
     return LibraryCall(library, tuple(values.get(name) for name in names))
 
 
@@ -151,13 +150,8 @@ def frames_of(error: BaseException) -> list[FrameType]:
 
 def _steps_of(error: BaseException) -> list[tuple[FrameType, int]]:
     """The innermost frames of an error's traceback with the line of each, the innermost last."""
-    trace = error.__traceback__
-    steps: list[tuple[FrameType, int]] = []
-    while trace is not None and len(steps) < _STEPS:
-        # The frame itself may have gone on to another line since.
-        steps.append((trace.tb_frame, trace.tb_lineno))
-        trace = trace.tb_next
-    return steps[-_FRAMES:]
+    # The frame itself may have gone on to another line since.
+    return list(islice(walk_tb(error.__traceback__), _STEPS))[-_FRAMES:]
 
 
 def where_raised(chain: Sequence[Link]) -> str:
@@ -180,7 +174,7 @@ def traceback_of(chain: Sequence[Link]) -> tuple[str, ...]:
     lines: list[str] = []
     for link in chain[:_ERRORS_SHOWN]:
         steps = _steps_of(link.error)
-        shown = [step for step in steps if _module(step[0]).partition(".")[0] != "deadletter"]
+        shown = [step for step in steps if module_of(step[0]).partition(".")[0] != "deadletter"]
         name = written_name(type(link.error))[:_LONGEST_NAME]
         lines.append(f"caused by {name}" if lines else name)
         lines += [f"  {_words_of(*step)}" for step in (shown or steps)[-_FRAMES_SHOWN:]]
@@ -190,7 +184,7 @@ def traceback_of(chain: Sequence[Link]) -> tuple[str, ...]:
 def _words_of(frame: FrameType, line: int) -> str:
     path = frame.f_code.co_filename
     # From where it is imported: where that lies differs between machines, and says nothing.
-    depth = _module(frame).count(".") + 1 + path.endswith("/__init__.py")
+    depth = module_of(frame).count(".") + 1 + path.endswith("/__init__.py")
     file = "/".join(path.split("/")[-depth:])
     shown = file[-_LONGEST_PATH:] if _SOURCE.fullmatch(file) else "code"
     function = frame.f_code.co_qualname.rpartition("<locals>.")[2]
@@ -202,17 +196,18 @@ def _function(frame: FrameType) -> list[str]:
     # A comprehension is no function since Python 3.12.
     while len(names) > 2 and names[-1] in ("<listcomp>", "<dictcomp>", "<setcomp>"):
         names = names[:-2]
-    return [_module(frame), ".".join(names)]
+    return [module_of(frame), ".".join(names)]
 
 
-def _module(frame: FrameType) -> str:
+def module_of(frame: FrameType) -> str:
+    """The name of the module that a frame's code is of."""
     return str(frame.f_globals.get("__name__", ""))
 
 
 def is_library(frame: FrameType) -> bool:
     """True for code of Python or of a library, and not of the team."""
     code: CodeType = frame.f_code
-    return _is_of_library(_module(frame), code.co_filename)
+    return _is_of_library(module_of(frame), code.co_filename)
 
 
 def is_library_class(kind: type) -> bool:

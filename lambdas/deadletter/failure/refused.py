@@ -17,14 +17,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from deadletter.failure.foreign import attribute, names_of, text_of
-from deadletter.failure.place import argument_of, called_library
+from deadletter.failure.place import argument_of, called_library, frames_of, module_of
+from deadletter.failure.vocabulary import words
 from deadletter.message.letter import Letter, NotALetter, utf8
 from deadletter.message.strict_json import Unreadable, read_json
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
 
 # Parts of the names of classes that validators and parsers raise: pydantic, jsonschema,
 # fastjsonschema, marshmallow, Powertools, dacite, mashumaro, trafaret, typedload, msgspec.
@@ -65,7 +61,7 @@ _DECIMAL = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:[+-]?(nan
 _LONGEST_NUMBER = 100
 
 # Libraries that parse what they are given, and ask nobody.
-_PARSERS = _words(
+_PARSERS = words(
     """
     arrow avro bson ciso8601 dateutil defusedxml fastavro feedparser iso8601 isodate jose jwt lxml
     msgpack pendulum phonenumbers pytz simplejson toml tomlkit ujson xmlschema xmltodict yaml
@@ -336,8 +332,5 @@ def _is_beyond_json(error: BaseException, letter: Letter) -> bool:
 
 
 def _raised_by_json(error: BaseException) -> bool:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
-    return module.startswith("json.")
+    frames = frames_of(error)
+    return bool(frames) and module_of(frames[-1]).startswith("json.")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from deadletter.failure.vocabulary import words
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SECRETIVE = _words(
+_SECRETIVE = words(
     """
     accesskey apikey authtoken authorization bearer cookie cookies credential credentials csrf cvc
     cvv jwt key keys maiden mnemonic nonce otp passcode passphrase passwd password passwords phrase
@@ -18,7 +15,7 @@ _SECRETIVE = _words(
     """
 )
 # In other languages: the value behind it may be English.
-_FOREIGN = _words(
+_FOREIGN = words(
     """
     clave contrasena geheimnis geheimwort haslo heslo jelszo kennwort kodeord lozinka losenord
     motdepasse palabrasecreta parola parole parool passord passwort salasana schluessel schlüssel
@@ -36,14 +33,14 @@ _SECRETIVE_LABELS = frozenset(
 
 # With one of these before it, a code is a secret.
 _CODES = frozenset({"answer", "answers", "code", "codes", "question"})
-_OF_SECRET_CODES = _words(
+_OF_SECRET_CODES = words(
     """
     access activation confirmation door gate login one-time pin recovery reset secret security sms
     time unlock verification
     """
 )
 
-NARROW = _words(
+NARROW = words(
     """
     a active again all already an and are as at authenticate available closed disabled enabled
     established inactive locked unavailable authenticate authenticated authentication authorization
@@ -61,7 +58,7 @@ NARROW = _words(
 )
 """The words that may follow the name of a secret in one sentence: they make no passphrase."""
 
-STATES = _words(
+STATES = words(
     """
     and been denied does empty exist expired failed found has incorrect invalid is it malformed
     mismatch missing no none not null or provided rejected required revoked unknown was wrong
@@ -72,7 +69,7 @@ STATES = _words(
 NUMBERED = frozenset({"line", "record", "row"})
 """Behind the number of one of these and a colon is its content."""
 
-NUMBERS = _words(
+NUMBERS = words(
     "zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty"
     " hundred thousand million"
 )
@@ -84,7 +81,7 @@ TOO = frozenset({"large", "long", "old", "short", "weak", "simple"})
 VERBS = frozenset({"is", "was", "are", "were", "be"})
 """Between a name and its value."""
 
-PERSONS = _words(
+PERSONS = words(
     """
     account borrower client contact creditor customer customers debtor driver employee holder login
     member owner passenger patient payee payer person policyholder recipient sender subscriber
@@ -93,7 +90,7 @@ PERSONS = _words(
 )
 """What follows one of these is a name, unless it says how things are."""
 
-LABELS = PERSONS | _words(
+LABELS = PERSONS | words(
     """
     address body city comment company content contents country description diagnosis email
     example fax first firstname input label last lastname location mail message mobile name note
@@ -103,7 +100,7 @@ LABELS = PERSONS | _words(
 )
 """What follows one of these and a colon is data."""
 
-NAME_LIKE = _words(
+NAME_LIKE = words(
     """
     an bill christian dean don drew eve faith frank grace grant guy hope jack jan jean june long
     mark max may miles page pat price read reed rich rob rose sandy sue van victor ward will
@@ -111,7 +108,7 @@ NAME_LIKE = _words(
 )
 """Words that are names of persons too, where they begin with a capital."""
 
-FUNCTION = _words(
+FUNCTION = words(
     """
     a an and are as at be but by can did do does for from had has have if in into is it its no nor
     not of off on or out so than that the then there this to up was were when which while with

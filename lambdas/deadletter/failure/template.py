@@ -12,10 +12,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple
 
-from deadletter.failure.literals import literals_of
 from deadletter.failure.vocabulary import is_word
-
-__all__ = ["LONGEST_TEXT", "Kind", "Piece", "literals_of", "pieces"]
 
 LONGEST_TEXT = 2_000
 """The most characters of a text that are read: an exception can quote a whole message."""

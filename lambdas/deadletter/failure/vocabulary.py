@@ -7,11 +7,12 @@ none of the words that people use as passwords.
 from __future__ import annotations
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The words of a text with white space between them."""
     return frozenset(text.split())
 
 
-WORDS = _words(
+WORDS = words(
     """
     a abandoned able aborted aborting about above absent absolute abstract abuse accept
     acceptable accepted accepts access accessed account accumulated acknowledge acknowledged
