@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from deadletter.rules.pattern import PatternRefused, compile_pattern
+from deadletter.rules.accepted import PatternRefused
+from deadletter.rules.pattern import compile_pattern
 from tests.rules.event_patterns import pairs
 
 ENVELOPE = {

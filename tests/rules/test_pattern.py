@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deadletter.rules.accepted import PatternRefused
 from deadletter.rules.fields import Outline
-from deadletter.rules.pattern import Likeness, PatternRefused, compile_pattern
+from deadletter.rules.pattern import Likeness, compile_pattern
 from deadletter.rules.wildcard import matches_wildcard
 from tests.each_row import each_row
 from tests.rules.event_patterns import counting, pairs, slowly_like, slowly_matches

@@ -120,26 +120,19 @@ def from_data(data: Mapping[str, Any]) -> Failure:
 
     Raises KeyError, TypeError or ValueError for anything else.
     """
-    status = data.get("http_status")
+    status, sent_at = data.get("http_status"), data.get("sent_at")
+    texts = {name: str(data.get(name, "")) for name in _TEXTS}
     return Failure(
         at=float(data["at"]),
         attempt=int(data["attempt"]),
         category=Category(data["category"]),
-        error_type=str(data.get("error_type", "")),
-        message=str(data.get("message", "")),
         http_status=None if status is None else int(status),
-        fingerprint=str(data.get("fingerprint", "")),
         dependency_down=data.get("dependency_down") is True,
         receive=int(data.get("receive", 1)),
-        queue=str(data.get("queue", "")),
         blame=Blame(data["blame"]),
-        circuit=str(data.get("circuit", "")),
-        request_id=str(data.get("request_id", "")),
-        sent_at=None if data.get("sent_at") is None else int(data["sent_at"]),
-        sent_because=str(data.get("sent_because", "")),
-        sent_rule=str(data.get("sent_rule", "")),
-        place=str(data.get("place", "")),
-        version=str(data.get("version", ""))[:MOST_VERSION],
+        sent_at=None if sent_at is None else int(sent_at),
+        version=texts.pop("version")[:MOST_VERSION],
+        **texts,
     )
 
 

@@ -90,32 +90,20 @@ class Stamp:
         return max(0.0, now - self.first_sent / 1000) if self.first_sent else 0.0
 
 
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "origin": (str,),
-    "attempt": (int,),
-    "first_sent": (int,),
-    "sender": (str,),
-    "rule": (str, type(None)),
-    "run": (str, type(None)),
-    "decision": (str, type(None)),
-    "reason": (str, type(None)),
-    "because": (str, type(None)),
-    "at": (int, type(None)),
-    "canary": (str, type(None)),
-    "base": (int,),
-    "spared": (int,),
-    "accept": (str, type(None)),
-    "ticket": (str, type(None)),
-    "sequence": (str,),
-    "key": (str,),
+_KINDS: Mapping[Any, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "str | None": (str, type(None)),
+    "int | None": (int, type(None)),
 }
+_TYPES = {item.name: _KINDS[item.type] for item in fields(Stamp)}
 
 _MANY = 2**53
 """More than any count or clock of ours shows: a double may not hold it, and arithmetic raises."""
 
 _KEY = re.compile(r"([0-9a-f]{64})?")
 
-_NAMES = tuple(item.name for item in fields(Stamp))
+_NAMES = tuple(_TYPES)
 _values_of = attrgetter(*_NAMES)
 
 _LEFT_OUT_AT_ZERO = frozenset({"base", "spared"})

@@ -11,9 +11,10 @@ from deadletter.message.stamp import Stamp
 from deadletter.routing.judgement import Case, park_of
 from deadletter.routing.ordering import Ordering
 from deadletter.routing.selection import Pick, Selection
+from deadletter.rules.accepted import PatternRefused
 from deadletter.rules.document import TENANT, Document
 from deadletter.rules.paths import compiled, value_at
-from deadletter.rules.pattern import PatternRefused, compile_pattern
+from deadletter.rules.pattern import compile_pattern
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 

@@ -19,19 +19,6 @@ from deadletter.rules.fields import STEPS, FieldValues, Leaves, Outline, Place, 
 from deadletter.rules.operators import RESERVED
 from deadletter.rules.together import Part, Spot, hold_together, spot_of
 
-__all__ = [
-    "Alternative",
-    "Field",
-    "FieldFinding",
-    "KnownAnswers",
-    "Likeness",
-    "Pattern",
-    "PatternRefused",
-    "all_hold",
-    "compile_pattern",
-    "costs_too_much",
-]
-
 # Levels of names. EventBridge states no limit; no letter is this deep.
 _MAX_DEPTH = 32
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -15,7 +15,8 @@ from typing import Any
 
 from deadletter.contract import DAY, EVERY_PIPELINE, HOUR, MAIN_DLQ, MINUTE, rule_counts_key
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.pattern import PatternRefused, compile_pattern
+from deadletter.rules.accepted import PatternRefused
+from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.reach import is_broad, reach_of
 from deadletter.rules.typed import meant, nearest, notes_of_pattern, notes_of_value, several
 from deadletter.settings.pipeline import Pipeline
@@ -125,24 +126,7 @@ VERDICT = frozenset({"status", "status_reason", "checked_at", "version"})
 
 # Columns without effect: notes of people for people.
 _NOTES = frozenset({"created_by", "reason", "ticket"})
-_FIELDS = frozenset(
-    {
-        "pipeline",
-        "rule_id",
-        "action",
-        "pattern",
-        "priority",
-        "enabled",
-        "mode",
-        "delay_seconds",
-        "queue",
-        "policy",
-        "expires_at",
-        "max_matches",
-        "breadth",
-        "rate",
-    }
-)
+_FIELDS = frozenset({"breadth", *(column.name for column in fields(Rule) if column.init)})
 COLUMNS = _FIELDS | _NOTES
 """The columns of any rule that a person may set, beside its pipeline's context names."""
 
@@ -223,7 +207,7 @@ def _read(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
         pattern=_pattern(item.get("pattern"), shorthand),
         priority=_whole_number("priority", item.get("priority"), DEFAULT_PRIORITY, low=None),
         enabled=_boolean("enabled", item.get("enabled", True)),
-        mode=_mode(item.get("mode")),
+        mode=RuleMode(_word("mode", item.get("mode", RuleMode.ENFORCE), RuleMode)),
         delay_seconds=_delay(item.get("delay_seconds"), pipeline),
         queue=_queue(item.get("queue"), pipeline.dedicated),
         policy=_choice("policy", item.get("policy"), tuple(pipeline.policies)),
@@ -329,19 +313,16 @@ def _check_length(item: Mapping[str, Any]) -> None:
 def _action(value: object) -> Action:
     if value is None:
         raise RuleRefused(f"action is missing; allowed are {', '.join(Action)}")
-    text = value.strip().upper() if isinstance(value, str) else ""
-    if text not in set(Action):
-        raise _unknown("action", value, Action)
-    return Action(text)
+    return Action(_word("action", value, Action))
 
 
-def _mode(value: object) -> RuleMode:
-    if value is None:
-        return RuleMode.ENFORCE
+def _word(name: str, value: object, allowed: type[StrEnum]) -> str:
+    """One of the words of a column, in any case."""
     text = value.strip().lower() if isinstance(value, str) else ""
-    if text not in set(RuleMode):
-        raise _unknown("mode", value, RuleMode)
-    return RuleMode(text)
+    for word in allowed:
+        if word.lower() == text:
+            return word
+    raise _unknown(name, value, allowed)
 
 
 def _pattern(value: object, shorthand: Mapping[str, Any]) -> Mapping[str, Any]:
