@@ -273,7 +273,7 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
     if len({_gist(decision) for decision in possible}) > 1:
         return Judged(_answer(_unknown(possible, doubts), BY_RECORD), tried_rules)
     decided = possible[0]
-    paths = [settings.context.get(name, "") for name in row.context]
+    paths = [settings.context.get(name, "") for name in row.about.context]
     if settings.body is Body.JSON and not any(path.startswith("body.") for path in paths):
         # A value of the body on record shows that it could be read.
         [otherwise, *_] = decisions(replace(documents[0], unreadable="it is no JSON"))
@@ -359,13 +359,13 @@ def _endpoints(
 
     how, name = settings.ledger, record.pipeline.name
     if settings.circuit_key is None or how is LedgerKeeps.PLAIN:
-        return [row.endpoint or None]
+        return [row.about.endpoint or None]
     with aws_errors():
         circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name).troubled()
     keys = [circuit.key for circuit in circuits if not circuit.is_closed]
     own = [key for key in keys if key != name and not is_reserved_key(key)]
     if how is LedgerKeeps.HASHED:
-        return [next((key for key in own if hashed(key, name) == row.endpoint), None)]
+        return [next((key for key in own if hashed(key, name) == row.about.endpoint), None)]
     return [None, *own[:1]]
 
 

@@ -479,7 +479,7 @@ def _own_acts(record: LetterRecord, found: FoundLetter | None) -> Iterator[Messa
     row, stamp = record.row, _stamp(record, found)
     if stamp is not None and stamp.first_sent:
         by = f" by {stamp.sender}" if stamp.sender else ""
-        bytes_ = f", {size(row.size)}" if row and row.size is not None else ""
+        bytes_ = f", {size(row.about.size)}" if row and row.about.size is not None else ""
         yield MessageAct(moment(stamp.first_sent / 1000), f"sent{by}{bytes_}")
     if row is None:
         return
@@ -555,7 +555,7 @@ def _changes(
     runs = {noted.run.id for noted in record.tickets}
     rules = {each.sent_rule for each in row.failures} | {row.parked_rule} if row else set()
     rules |= {place.rule for place in here if place.rule}
-    circuits = {row.endpoint} if row and row.endpoint else set()
+    circuits = {row.about.endpoint} if row and row.about.endpoint else set()
     for place in here:
         kind, _, what = (place.waiting_for or "").partition(":")
         circuits |= {what} if kind == "circuit" else set()

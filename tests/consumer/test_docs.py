@@ -18,7 +18,7 @@ from deadletter.failure.fate import Fate
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, to_event
 from deadletter.message.stamp import Stamp
-from deadletter.processing.result import MISCONFIGURED, RECOVERED, Trouble
+from deadletter.processing.result import Trouble
 from deadletter.signals.figures import Count, Figure
 from deadletter.testing import Letterbox
 from tests.routing.test_business_key import key_of_library, sent
@@ -115,7 +115,7 @@ def test_the_table_has_every_metric_and_no_other() -> None:
     named = re.findall(r"^\| `([\w.]+)`[^|]*\|", table, re.MULTILINE)
     outcomes = (Count.OUTCOMES_DROPPED, Count.CIRCUIT_TRIPPED, Count.CIRCUIT_NOT_TRIPPED)
     others = (
-        *(RECOVERED, Figure.POSSIBLE_DUPLICATE, MISCONFIGURED),
+        *(Figure.REDRIVE_SUCCESS, Figure.POSSIBLE_DUPLICATE, Count.CONFIGURATION_FAILURE),
         *(Count.SUDDENLY_PERMANENT, Count.MANY_COLLISIONS),
         *(Figure.ATTEMPTS_BEFORE_RECOVERY, Figure.FAILURES_BY_CATEGORY),
         Figure.CONSUMER_TROUBLE,

@@ -8,20 +8,11 @@ from deadletter.failure.fate import (
     GIVEN_BACK,
     Evidence,
     Fate,
-    evidence_of,
     shown_by,
     was_tried,
 )
 from tests.each_row import each_row
 from tests.samples import failed
-
-
-def test_a_dependency_that_fails_or_refuses_its_caller_is_down() -> None:
-    assert {blame: evidence_of(blame) for blame in Blame} == {
-        Blame.DEPENDENCY: Evidence.FAILURE,
-        Blame.CONFIGURATION: Evidence.FAILURE,
-        Blame.NEITHER: Evidence.NEUTRAL,
-    }
 
 
 @each_row(

@@ -20,7 +20,7 @@ from deadletter.circuit.state import (
 )
 from deadletter.contract import Blame, Category, Course, Mode
 from deadletter.failure.blame import teams_word
-from deadletter.failure.fate import Evidence, Fate
+from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.envelope import Envelope
@@ -235,7 +235,7 @@ def test_a_pause_that_the_dependency_asked_for_explains_a_failure_and_shows_noth
     site = Site(raises={"m1": NotCalled("paused", status=429)})
     [result] = site.process(record(letter())).results
     [(_, failure)] = site.log.failures
-    assert (failure.explained_by_dependency, result.evidence) == (True, Evidence.NEUTRAL)
+    assert (failure.explained_by_dependency, result.outcomes) == (True, ())
 
 
 def test_a_failure_is_explained_by_a_circuit_that_is_not_closed() -> None:
@@ -667,8 +667,8 @@ def test_a_dependency_that_got_no_request_is_not_blamed(untried: bool, reported:
 
 def test_a_canary_that_fails_by_its_own_fault_says_nothing() -> None:
     site = Site(raises={"m1": KeyError("customer"), "m2": TimeoutError()})
-    shown = [site.process(item, permit="p").results[0].evidence for item in three()]
-    assert shown == ["neutral", "failure", "success"]
+    shown = [site.process(item, permit="p").circuits.get("orders") for item in three()]
+    assert shown == [None, "failure", "success"]
 
 
 def test_letters_are_refused_until_their_open_circuit_may_close() -> None:
@@ -779,14 +779,14 @@ def test_a_canary_that_is_refused_its_credentials_says_nothing_of_the_dependency
 @pytest.mark.parametrize("error", [Skip(), Permanent(category=Category.SCHEMA)])
 def test_a_canary_without_evidence_is_neutral(error: Exception) -> None:
     site = Site(raises={"m1": error})
-    assert site.process(record(letter()), permit="p").results[0].evidence == "neutral"
+    assert site.process(record(letter()), permit="p").circuits == {}
 
 
 def test_a_canary_without_a_guard_is_neutral() -> None:
     site = Site()
     site.claims.raises["claim"] = UNAVAILABLE["claims"]()
     result = site.process(record(letter()), permit="p")
-    assert (result.results[0].evidence, result.failed) == ("neutral", ("m1",))
+    assert (result.circuits, result.failed) == ({}, ("m1",))
 
 
 # What becomes of the message after an error.

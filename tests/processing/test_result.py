@@ -7,7 +7,7 @@ from typing import Any
 
 from deadletter.contract import Blame, Category
 from deadletter.failure.classify import Diagnosis
-from deadletter.failure.fate import Evidence, Fate
+from deadletter.failure.fate import Fate
 from deadletter.processing.result import (
     BatchResult,
     MessageResult,
@@ -145,18 +145,13 @@ def test_an_error_is_neither_printed_nor_compared() -> None:
     assert first == second
 
 
-def test_a_broken_configuration_is_counted_and_speaks_against_the_dependency() -> None:
+def test_a_broken_configuration_is_counted() -> None:
     wrong_key = Diagnosis(Category.INTEGRATION, "Refused", blame=Blame.CONFIGURATION, message="")
     result = BatchResult((failed(), MessageResult("m2", Fate.FAILED, wrong_key)))
     assert result.counts == {"ProcessingFailure": 2, "ConfigurationFailure": 1}
-    assert result.results[1].evidence is Evidence.FAILURE
     # One that never reached the handler is another trouble.
     untried = MessageResult("m3", Fate.UNGUARDED, wrong_key)
     assert BatchResult((untried,)).counts == {"IdempotencyUnavailable": 1}
-
-
-def test_a_failure_without_a_diagnosis_is_no_evidence() -> None:
-    assert MessageResult("m1", Fate.FAILED).evidence is Evidence.NEUTRAL
 
 
 def broken() -> None:

@@ -65,15 +65,6 @@ class Evidence(StrEnum):
     NEUTRAL = "neutral"
 
 
-def evidence_of(blame: Blame) -> Evidence:
-    """What a failure with this blame shows about the dependency.
-
-    One that refuses its caller is of no use until a person has repaired the configuration: its
-    messages wait as in an outage.
-    """
-    return Evidence.NEUTRAL if blame is Blame.NEITHER else Evidence.FAILURE
-
-
 def shown_by(failure: Failure, key: str) -> Evidence:
     """What a letter's failure shows about the circuit `key`, one of those the letter depends on.
 

@@ -134,21 +134,6 @@ class LedgerRow:
     has_left_index: bool = False
 
     @property
-    def context(self) -> Mapping[str, str]:
-        """The values of the pipeline's `context`, as its setting `ledger` keeps them."""
-        return self.about.context
-
-    @property
-    def endpoint(self) -> str:
-        """The key of the letter's own circuit, such as its webhook endpoint; empty if none."""
-        return self.about.endpoint
-
-    @property
-    def size(self) -> int | None:
-        """Bytes of body and attributes; None if no failure of the letter is on record."""
-        return self.about.size
-
-    @property
     def ended_at(self) -> float:
         """When a person's turn began, or the letter was thrown away; before all time if never."""
         return max(self.parked_at or -1.0, self.discarded_at or -1.0)

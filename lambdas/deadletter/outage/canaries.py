@@ -38,7 +38,7 @@ from deadletter.routing.router import (
     RouterUnavailable,
     Verdict,
     question_about,
-    usable_verdicts,
+    usable,
 )
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Figure
@@ -159,7 +159,7 @@ def waiting_for(router: Router, received: ReceivedLetter, key: str) -> Verdict |
 def _verdict_of(router: Router, received: ReceivedLetter) -> Verdict | None:
     copy = received.letter.message_id
     answer = router.decide([question_about(received, served=True)])
-    return usable_verdicts(answer, [copy]).get(copy)
+    return usable(answer.verdicts, [copy]).get(copy)
 
 
 def is_of_another(row: LedgerRow, key: str, pipeline: str) -> bool:
@@ -167,7 +167,7 @@ def is_of_another(row: LedgerRow, key: str, pipeline: str) -> bool:
 
     Its own is that of a value in the message, such as its endpoint.
     """
-    return key.removesuffix(CONFIG_SUFFIX) == pipeline and row.endpoint not in ("", pipeline)
+    return key.removesuffix(CONFIG_SUFFIX) == pipeline and row.about.endpoint not in ("", pipeline)
 
 
 def failed_by_itself(row: LedgerRow, key: str, pipeline: str) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from deadletter.circuit.transitions import CanaryVerdict
-from deadletter.failure.fate import Evidence, evidence_of, shown_by, was_tried
+from deadletter.contract import Blame
+from deadletter.failure.fate import Evidence, shown_by, was_tried
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable, is_free
 from deadletter.message.envelope import seal
 from deadletter.message.queue import Queue, ReceivedLetter
@@ -160,7 +161,7 @@ def verdict_from_row(row: LedgerRow, attempt: int, key: str, pipeline: str) -> C
     if not failures:
         return None
     last = failures[-1]
-    if evidence_of(last.blame) is Evidence.NEUTRAL:
+    if last.blame is Blame.NEITHER:
         return CanaryVerdict.NEUTRAL
     shown = shown_by(last, key)
     if is_of_another(row, key, pipeline) or shown is Evidence.NEUTRAL:

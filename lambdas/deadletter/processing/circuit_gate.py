@@ -24,15 +24,13 @@ from deadletter.failure.fate import Evidence
 from deadletter.processing import visibility
 from deadletter.processing.delivery import Delivery, receive_of
 from deadletter.processing.result import CallOutcome, Trouble, Troubles
+from deadletter.rules.document import TENANT
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from deadletter.pace.kinds import Seen, SickKinds
     from deadletter.pace.pace import PaceGrant, Wish
     from deadletter.processing.pacer import Pacer
-
-TENANT = "tenantId"
-"""The path of the pipeline's context that says whose message it is, if there is one."""
 
 SECONDS_BETWEEN_READS = 1.0
 """A batch learns this soon that a circuit has opened; a read costs a tenth of a message's claim."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import RESPONSE, Blame, config_key
-from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
+from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate
 from deadletter.processing.diagnosing import diagnose
 from deadletter.signals.figures import Count, Figure
 
@@ -32,16 +32,6 @@ class Trouble(StrEnum):
     NOT_PARKED = Count.PARKING_UNAVAILABLE
     NOT_HIDDEN = Count.VISIBILITY_UNCHANGED
     BROKEN = Count.CONSUMER_LIBRARY_ERROR
-
-
-RECOVERED = Figure.REDRIVE_SUCCESS
-"""The metric that counts processed messages that had been in the DLQ before."""
-
-ATTEMPTS = str(Figure.ATTEMPTS_BEFORE_RECOVERY)
-"""The metric with the re-drives of each of them."""
-
-MISCONFIGURED = Count.CONFIGURATION_FAILURE
-"""The metric that counts failures which a person has to repair in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +104,6 @@ class MessageResult:
         if getattr(self.error, "untried", False) is True:
             return _UNTRIED
         return _RECOVERED if self.same_life else _OUTCOMES.get(self.fate, _UNTRIED)
-
-    @property
-    def evidence(self) -> Evidence:
-        """What the message says of the dependency.
-
-        NEUTRAL for duplicates and for every failure that does not speak of the dependency.
-        """
-        if self.fate is Fate.PROCESSED:
-            return Evidence.SUCCESS
-        if self.fate is not Fate.FAILED or self.diagnosis is None:
-            return Evidence.NEUTRAL
-        return evidence_of(self.diagnosis.blame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,19 +193,20 @@ class BatchResult:
         counts = Counter(str(result.fate) for result in self.results)
         counts.update(str(noticed.trouble) for noticed in self.troubles)
         if self.recovered:
-            counts[RECOVERED] = len(self.recovered)
+            counts[Figure.REDRIVE_SUCCESS] = len(self.recovered)
         failures = (result.diagnosis for result in self.results if result.fate is Fate.FAILED)
         misconfigured = [
             failure for failure in failures if failure and failure.blame is Blame.CONFIGURATION
         ]
         if misconfigured:
-            counts[MISCONFIGURED] = len(misconfigured)
+            counts[Count.CONFIGURATION_FAILURE] = len(misconfigured)
         return dict(counts)
 
     @property
     def samples(self) -> Mapping[str, Sequence[int]]:
         """The metrics with one value for each letter, by name; empty ones are left out."""
-        return {ATTEMPTS: self.recovered} if self.recovered else {}
+        attempts = str(Figure.ATTEMPTS_BEFORE_RECOVERY)
+        return {attempts: self.recovered} if self.recovered else {}
 
     @property
     def failures_by_category(self) -> Mapping[str, int]:

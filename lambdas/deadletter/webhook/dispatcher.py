@@ -10,7 +10,7 @@ from deadletter.failure.classify import retry_after
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.message.letter import utf8
 from deadletter.processing.delivery import Delivery
-from deadletter.rules.document import Document
+from deadletter.rules.document import TENANT
 from deadletter.settings.webhook import Webhook
 from deadletter.webhook import signing
 from deadletter.webhook.endpoint import (
@@ -140,7 +140,7 @@ class Dispatcher:
         an endpoint that is busy or gives no answer, and EndpointUnfit for one that a person
         has to repair. Their texts never quote the message or the URL.
         """
-        endpoint = self._endpoint(delivery.document)
+        endpoint = self._endpoint(delivery)
         self._refuse_while_paused(endpoint)
         try:
             destination = self._destination(endpoint)
@@ -153,17 +153,17 @@ class Dispatcher:
             raise EndpointSilent(str(error)) from error
         self._judge(endpoint, answer)
 
-    def _endpoint(self, document: Document) -> Endpoint:
+    def _endpoint(self, delivery: Delivery) -> Endpoint:
+        document = delivery.document
         if document.unreadable is not None and self._body is Body.JSON:
             # Without the position, so that failures of one kind share a fingerprint.
             why = f"the body cannot be read: {document.unreadable.partition(' at ')[0]}"
             raise MessageUnfit(why, category=Category.SCHEMA)
-        context = document.value["context"]
-        tenant, name = context.get("tenantId"), context.get("endpointId", DEFAULT_ENDPOINT)
-        if not isinstance(tenant, str):
+        place = lane_of(delivery)
+        if place is None:
             raise MessageUnfit("the message names no tenant", category=Category.SCHEMA)
         try:
-            endpoint = self._registry.find(tenant, str(name))
+            endpoint = self._registry.find(*place)
         except RegistryUnavailable as error:
             raise EndpointBusy("the endpoint registry gave no answer") from error
         except BadEndpoint as error:
@@ -256,7 +256,7 @@ def lane_of(delivery: Delivery) -> tuple[str, str] | None:
     The messages of one endpoint are posted one after the other, in their order.
     """
     context = delivery.document.value["context"]
-    tenant, name = context.get("tenantId"), context.get("endpointId", DEFAULT_ENDPOINT)
+    tenant, name = context.get(TENANT), context.get("endpointId", DEFAULT_ENDPOINT)
     return (tenant, str(name)) if isinstance(tenant, str) else None
 
 
