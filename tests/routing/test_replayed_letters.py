@@ -26,7 +26,7 @@ from deadletter.routing.router import (
     RouterUnavailable,
     Verdict,
     question_about,
-    usable_picks,
+    usable,
 )
 from deadletter.routing.selection import CopiesOfRuns, Pick, Selection, selection_from_data
 from deadletter.routing.wire import (
@@ -543,8 +543,8 @@ def test_a_letter_with_an_unreadable_row_gets_no_pick() -> None:
 
 def test_only_one_pick_on_a_letter_that_was_asked_about_counts() -> None:
     first, second, other = (Pick(message_id=name, chosen=True, stamp=SENT) for name in "aab")
-    assert usable_picks([first, second, other], ["a", "b"]) == {"b": other}
-    assert usable_picks([other], ["a"]) == {}
+    assert usable([first, second, other], ["a", "b"]) == {"b": other}
+    assert usable([other], ["a"]) == {}
 
 
 # The JSON between redriver and router.

@@ -31,7 +31,7 @@ from deadletter.routing.router import (
     RouterAnswer,
     RouterUnavailable,
     Verdict,
-    usable_verdicts,
+    usable,
 )
 from deadletter.routing.wire import (
     answer_event,
@@ -870,7 +870,7 @@ def test_only_a_single_verdict_on_a_letter_of_the_question_is_usable() -> None:
     redrive, park = Redrive(0, "x"), Park(Reason.POISON, "x")
     twice = (verdict_on("twice", redrive), verdict_on("twice", redrive))
     answer = RouterAnswer((verdict_on("once", redrive), *twice, verdict_on("unasked", park)))
-    assert usable_verdicts(answer, ["once", "twice", "missing"]) == {
+    assert usable(answer.verdicts, ["once", "twice", "missing"]) == {
         "once": verdict_on("once", redrive)
     }
 

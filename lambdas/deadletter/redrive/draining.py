@@ -38,7 +38,7 @@ from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import RouterClient, VerdictSource, orders
 from deadletter.redrive.waiting_room import Wait
-from deadletter.routing.router import Router, Verdict, question_about, usable_verdicts
+from deadletter.routing.router import Router, Verdict, question_about, usable
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Count
 
@@ -92,7 +92,7 @@ class Settling:
             return set()
         questions = [question_about(each.received, served=False) for each in sent]
         copies = [each.copy for each in sent]
-        verdicts = usable_verdicts(self.router.decide(questions), copies)
+        verdicts = usable(self.router.decide(questions).verdicts, copies)
         stamps: dict[str, Stamp] = {}
         for each in sent:
             if each.copy in verdicts and each.record.unrecorded is not None:

@@ -24,7 +24,7 @@ from deadletter.redrive.waiting_room import (
     WaitingRoomEntry,
 )
 from deadletter.routing.decision import Decision, Hold, Redrive
-from deadletter.routing.router import LaneAnswer, question_about, usable_verdicts
+from deadletter.routing.router import LaneAnswer, question_about, usable
 
 REVIEWED_LANES = (rule_lane(""), delay_lane(""))
 """What the names of lanes begin with whose letters wait because of one rule."""
@@ -202,7 +202,7 @@ def _review(
         questions = [question_about(received, served=served, now=now) for received in part]
         answer = setup.router.decide(questions)
         setup.tally.note_bad_rows(answer.bad_rows)
-        verdicts = usable_verdicts(answer, [received.letter.message_id for received in part])
+        verdicts = usable(answer.verdicts, [received.letter.message_id for received in part])
         for received in part:
             copy = received.letter.message_id
             if copy in verdicts:

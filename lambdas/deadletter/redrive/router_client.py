@@ -21,7 +21,7 @@ from deadletter.routing.router import (
     RouterUnavailable,
     Verdict,
     question_about,
-    usable_verdicts,
+    usable,
 )
 from deadletter.routing.wire import question_bytes
 from deadletter.signals.figures import Count, Figure
@@ -73,7 +73,7 @@ class RouterClient:
         except RouterUnavailable:
             self.tally.count(Count.ROUTER_UNAVAILABLE)
             answer = self.router.decide(questions)
-        verdicts = usable_verdicts(answer, [question.letter.message_id for question in questions])
+        verdicts = usable(answer.verdicts, [question.letter.message_id for question in questions])
         self._count(answer, list(verdicts.values()), asked=len(letters))
         if not served:
             self.tally.count(Count.REDRIVE_BOUNCED, sum(map(_came_back, verdicts.values())))

@@ -46,7 +46,7 @@ from deadletter.replay.run import BadRunRow, ReplayRun, ReplayRuns, RunState
 from deadletter.replay.snapshot import PAGES, joined
 from deadletter.replay.ticket import ReplayOutcome, Ticket, Tickets
 from deadletter.routing.decision import Hold
-from deadletter.routing.router import Question, Router, usable_picks
+from deadletter.routing.router import Question, Router, usable
 
 RESTORED_TOGETHER = 10
 """Copies in memory at once: each may have a mebibyte."""
@@ -156,8 +156,8 @@ class Restoring:
             questions = [Question(each.letter, stamp=each.stamp) for each in part]
             # What was parked before stays out of no restore.
             picks = self.router.select(questions, self.plan.selection, release=True)
-            usable = usable_picks(picks, [each.letter.message_id for each in part])
-            chosen |= {copy for copy, pick in usable.items() if pick.chosen}
+            found = usable(picks, [each.letter.message_id for each in part])
+            chosen |= {copy for copy, pick in found.items() if pick.chosen}
         return {name: seen[name] for copy, name in names.items() if copy in chosen}
 
     def _final(self, folder: str, letters: Mapping[str, DiscardedLetter]) -> set[str]:

@@ -29,7 +29,7 @@ from deadletter.routing.router import (
     RouterUnavailable,
     Verdict,
     question_about,
-    usable_picks,
+    usable,
 )
 from deadletter.routing.selection import Pick
 from deadletter.signals.figures import Count
@@ -204,7 +204,7 @@ class Snapshot:
         except RouterUnavailable:
             self._setup.tally.count(Count.ROUTER_UNAVAILABLE)
             picks = router.select(questions, selection, release=release)
-        return usable_picks(picks, asked)
+        return usable(picks, asked)
 
     def _joins(self, pick: Pick) -> bool:
         """Whether a letter joins the run."""

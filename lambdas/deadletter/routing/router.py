@@ -170,20 +170,6 @@ class Router(Protocol):
         """
 
 
-def usable_verdicts(answer: RouterAnswer, asked: Sequence[str]) -> dict[str, Verdict]:
-    """The verdicts that can be acted on, by message id: exactly one per letter of `asked`.
-
-    A letter with no verdict or with two, and a verdict on any other letter, are left out:
-    the redriver does nothing that the router did not clearly decide.
-    """
-    return _one_for_each(answer.verdicts, asked)
-
-
-def usable_picks(picks: Sequence[Pick], asked: Sequence[str]) -> dict[str, Pick]:
-    """The picks that can be acted on, by message id: exactly one per letter of `asked`."""
-    return _one_for_each(picks, asked)
-
-
 class _Answer(Protocol):
     """What the router says about one letter."""
 
@@ -194,7 +180,12 @@ class _Answer(Protocol):
 _A = TypeVar("_A", bound=_Answer)
 
 
-def _one_for_each(answers: Sequence[_A], asked: Sequence[str]) -> dict[str, _A]:
+def usable(answers: Sequence[_A], asked: Sequence[str]) -> dict[str, _A]:
+    """The verdicts or picks that can be acted on, by message id: exactly one per letter of `asked`.
+
+    A letter with no answer or with two, and an answer on any other letter, are left out: nothing
+    is done that the router did not clearly decide.
+    """
     times = Counter(answer.message_id for answer in answers)
     wanted = set(asked)
     return {
