@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -25,7 +26,6 @@ from deadletter.aws.events import EventBridgeRuleEvents, EventBus
 from deadletter.rules.checker import (
     CheckedBatch,
     CheckUnavailable,
-    RuleChange,
     RuleEdit,
     RuleRefusal,
     RuleStatus,
@@ -135,7 +135,8 @@ def test_a_table_that_is_not_there_is_unavailable_and_not_overtaken(aws: Aws) ->
         DynamoDBHistory(aws.dynamodb, "none", lambda: 0.0, 1.0).keep(CHANGE)
 
 
-CHANGE = RuleChange("orders", "r", "2026-11-20T12:00:00+00:00", "7", "e1", RULE, None)
+AT = datetime.fromisoformat("2026-11-20T12:00:00+00:00").timestamp()
+CHANGE = RuleEdit("7", "e1", AT, "orders", "r", RULE, None)
 
 
 def test_a_change_kept_twice_is_kept_once_and_ends(aws: Aws) -> None:

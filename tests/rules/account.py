@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deadletter.rules.checker import (
-    RuleChange,
     RuleChecker,
     RuleEdit,
     RuleRefusal,
@@ -96,7 +95,7 @@ class Account:
 
 
 class _Ignored:
-    def keep(self, change: RuleChange) -> None: ...
+    def keep(self, change: RuleEdit) -> None: ...
     def announce(self, refusal: RuleRefusal) -> None: ...
     def write(self, pipeline: str, version: str) -> None: ...
     def forget(self, pipelines: Iterable[str], rule_id: str, keep: str | None) -> None: ...

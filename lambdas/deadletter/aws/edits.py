@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, plain
@@ -30,7 +30,6 @@ from deadletter.contract import (
 from deadletter.rules.checker import (
     CheckedBatch,
     CheckUnavailable,
-    RuleChange,
     RuleEdit,
     RuleVerdict,
     pipeline_from_terms,
@@ -159,9 +158,7 @@ class _Audited:
     def __post_init__(self) -> None:
         self._table = DynamoDBTable(self.client, self.table, AUDIT)
 
-    def _put(
-        self, partition: str, time: str, change: RuleChange | EndpointEdit, **more: Any
-    ) -> None:
+    def _put(self, partition: str, time: str, change: RuleEdit | EndpointEdit, **more: Any) -> None:
         """Keep a change; keeping one twice keeps it once."""
         images = {"old": change.old, "new": change.new}
         self._table.put(
@@ -180,15 +177,15 @@ class _Audited:
 class DynamoDBHistory(_Audited):
     """The history of rules."""
 
-    def keep(self, change: RuleChange) -> None:
-        happened = int(datetime.fromisoformat(change.at).timestamp())
+    def keep(self, change: RuleEdit) -> None:
+        at = datetime.fromtimestamp(change.at, UTC).isoformat(timespec="seconds")
         with ours(CheckUnavailable):
             self._put(
                 f"{change.pipeline}#{change.rule_id}",
-                change.at,
+                at,
                 change,
-                **{CHANGES.partition: change.pipeline, str(CHANGES.sort): happened},
-                at=change.at,
+                **{CHANGES.partition: change.pipeline, str(CHANGES.sort): int(change.at)},
+                at=at,
                 rule_id=change.rule_id,
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -100,23 +100,10 @@ class RuleRefusal:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleChange:
-    """One edit for the history; `at` is ISO 8601 in UTC. The stream does not name its author."""
-
-    pipeline: str
-    rule_id: str
-    at: str
-    sequence: str
-    event_id: str
-    old: Mapping[str, Any] | None
-    new: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
 class RuleFinding:
     """The actions that one edit needs; None for each one that it does not need."""
 
-    change: RuleChange | None = None
+    change: RuleEdit | None = None
     verdict: RuleVerdict | None = None
     refusal: RuleRefusal | None = None
 
@@ -152,7 +139,7 @@ class Verdicts(Protocol):
 class RuleHistory(Protocol):
     """The store of changes; storing one twice stores it once. Raises CheckUnavailable."""
 
-    def keep(self, change: RuleChange) -> None: ...
+    def keep(self, change: RuleEdit) -> None: ...
 
 
 class BookVersions(Protocol):
@@ -315,33 +302,15 @@ class RuleChecker:
         anew. A mistake in an edit removes none, because it may be corrected.
         """
         concerned = _concerned(edit.pipeline, self._terms.pipelines())
-        version = version_in(edit.new, concerned.values())
+        version = _version(edit.new, concerned)
         if edit.old is not None and (edit.new is None or version is not None):
             self._counts.forget(sorted(concerned), edit.rule_id, version)
 
 
-def version_in(item: Mapping[str, Any] | None, pipelines: Iterable[Pipeline]) -> str | None:
-    """The version of a stored rule; None without a rule, or if it is valid in no pipeline."""
-    for pipeline in pipelines if item is not None else ():
-        with suppress(RuleRefused):
-            return read_rule(item or {}, pipeline).version
-    return None
-
-
-def change_of(edit: RuleEdit) -> RuleChange | None:
-    """The change that an edit makes to what people write, for the history; None without any."""
+def change_of(edit: RuleEdit) -> RuleEdit | None:
+    """The edit of what people write, for the history; None if it changes nothing of that."""
     old, new = _content(edit.old), _content(edit.new)
-    if old == new:
-        return None
-    return RuleChange(
-        edit.pipeline,
-        edit.rule_id,
-        _iso(edit.at),
-        edit.sequence,
-        edit.event_id,
-        _for_history(old),
-        _for_history(new),
-    )
+    return None if old == new else replace(edit, old=_for_history(old), new=_for_history(new))
 
 
 def check(
@@ -362,7 +331,7 @@ def check(
     if edit.new is None or new is None:
         return RuleFinding(change)
     concerned = _concerned(edit.pipeline, pipelines)
-    item = _as_judged_before(edit, new, concerned.values())
+    item = _as_judged_before(edit, new, concerned)
     why, refusal = _judge(edit, item, pipelines, now, namesakes, others)
     status = RuleStatus.VALID if refusal is None else RuleStatus.INVALID
     if (edit.new.get("status"), edit.new.get("status_reason")) == (status, why):
@@ -372,7 +341,7 @@ def check(
     judged |= {"pipeline": edit.pipeline, "rule_id": edit.rule_id}
     columns = COLUMNS.union(*(pipeline.context for pipeline in concerned.values()))
     absent = tuple(sorted(columns - new.keys())[:_MOST_COMPARED])
-    version = None if refusal else version_in({**new, "status": "VALID"}, concerned.values())
+    version = None if refusal else _version(new, concerned, **_KNOWN)
     verdict = RuleVerdict(
         edit.pipeline, edit.rule_id, judged, absent, status, why, _iso(now), version
     )
@@ -380,7 +349,7 @@ def check(
 
 
 def _as_judged_before(
-    edit: RuleEdit, new: Mapping[str, Any], pipelines: Iterable[Pipeline]
+    edit: RuleEdit, new: Mapping[str, Any], pipelines: Mapping[str, Pipeline]
 ) -> Mapping[str, Any]:
     """The columns with the verdict on them, if the edit has not changed what the rule does.
 
@@ -389,13 +358,11 @@ def _as_judged_before(
     What a person types has to be valid by the rules of today; a rule that was valid when it was
     typed stays so.
     """
-    known = {"status": "VALID"}
-    pipelines = tuple(pipelines)
-    old = None if edit.old is None else version_in({**edit.old, **known}, pipelines)
-    is_same = old is not None and old == version_in({**new, **known}, pipelines)
+    old = _version(edit.old, pipelines, **_KNOWN)
+    is_same = old is not None and old == _version(new, pipelines, **_KNOWN)
     was_valid = edit.old is not None and edit.old.get("status") == RuleStatus.VALID
     was_shadow = edit.old is not None and is_shadow(edit.old) and not is_shadow(new)
-    return {**new, **known} if is_same and was_valid and not was_shadow else new
+    return {**new, **_KNOWN} if is_same and was_valid and not was_shadow else new
 
 
 def _judge(
@@ -453,7 +420,7 @@ def _tie(
     pipelines: Mapping[str, Pipeline],
 ) -> str | None:
     """That a valid rule is tied with others, and which goes first; None if it is not."""
-    rule = _first_valid(item, pipelines)
+    rule = _first_valid(item, pipelines, **_KNOWN)
     return None if rule is None else tie_note(rule, _tied(item, others, pipelines))
 
 
@@ -463,20 +430,32 @@ def _tied(
     pipelines: Mapping[str, Pipeline],
 ) -> Sequence[Rule]:
     """The others that are tied with a stored rule; none if it is not valid."""
-    rule = None if item is None else _first_valid(item, pipelines)
+    rule = _first_valid(item, pipelines, **_KNOWN)
     if rule is None:
         return ()
-    valid = (_first_valid(other, pipelines) for other in others)
+    valid = (_first_valid(other, pipelines, **_KNOWN) for other in others)
     return tied(rule, (other for other in valid if other is not None))
 
 
-def _first_valid(item: Mapping[str, Any], pipelines: Mapping[str, Pipeline]) -> Rule | None:
-    """The rule in the first of these pipelines in which it is valid."""
-    known = {**item, "status": "VALID"}
-    for pipeline in pipelines.values():
+_KNOWN = {"status": "VALID"}
+"""The verdict on a rule that was valid when it was typed."""
+
+
+def _first_valid(
+    item: Mapping[str, Any] | None, pipelines: Mapping[str, Pipeline], **columns: str
+) -> Rule | None:
+    """The stored rule, with these columns, in the first of these pipelines in which it is valid."""
+    for pipeline in () if item is None else pipelines.values():
         with suppress(RuleRefused):
-            return read_rule(known, pipeline)
+            return read_rule({**(item or {}), **columns}, pipeline)
     return None
+
+
+def _version(
+    item: Mapping[str, Any] | None, pipelines: Mapping[str, Pipeline], **columns: str
+) -> str | None:
+    rule = _first_valid(item, pipelines, **columns)
+    return None if rule is None else rule.version
 
 
 def _id(item: Mapping[str, Any]) -> str:

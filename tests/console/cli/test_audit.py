@@ -17,7 +17,7 @@ from console.cli.exit import Exit
 from console.operations import audit_trail, item
 from console.operations.session import Session
 from deadletter.aws.edits import DynamoDBEndpointHistory, DynamoDBHistory
-from deadletter.rules.checker import RuleChange
+from deadletter.rules.checker import RuleEdit
 from tests.console.command_lines import parse
 from tests.console.conftest import connecting
 from tests.each_row import each_row
@@ -36,10 +36,10 @@ def orders(cloud: Any) -> Any:
 def streamed(cloud: Any, old: Any, new: Any, ago: float = 0.0, sequence: int = 1) -> None:
     """The rule checker keeps a change of a rule that the stream has told it."""
     rule = new or old
-    at = datetime.fromtimestamp(int(time.time() - ago)).astimezone().isoformat()
+    at = float(int(time.time() - ago))
     history = DynamoDBHistory(cloud.dynamodb, "audit", time.time, 86_400.0)
     history.keep(
-        RuleChange(rule["pipeline"], rule["rule_id"], at, str(sequence), f"e{sequence}", old, new)
+        RuleEdit(str(sequence), f"e{sequence}", at, rule["pipeline"], rule["rule_id"], old, new)
     )
 
 
