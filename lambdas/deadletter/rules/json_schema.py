@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import operator
 import zlib
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -189,25 +190,19 @@ def _holds(keyword: str, content: Any, value: Any) -> bool:
         case "const":
             return _canonical(value) == _canonical(content)
     if _is_number(value):
-        return _number_holds(keyword, content, value)
+        return keyword not in _OF_NUMBERS or bool(_OF_NUMBERS[keyword](value, content))
     if isinstance(value, str | list | dict):
         return _size_holds(keyword, content, value)
     return True
 
 
-def _number_holds(keyword: str, content: Any, value: Any) -> bool:
-    match keyword:
-        case "minimum":
-            return bool(value >= content)
-        case "maximum":
-            return bool(value <= content)
-        case "exclusiveMinimum":
-            return bool(value > content)
-        case "exclusiveMaximum":
-            return bool(value < content)
-        case "multipleOf":
-            return Decimal(str(value)) % Decimal(str(content)) == 0
-    return True
+_OF_NUMBERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "minimum": operator.ge,
+    "maximum": operator.le,
+    "exclusiveMinimum": operator.gt,
+    "exclusiveMaximum": operator.lt,
+    "multipleOf": lambda value, step: Decimal(str(value)) % Decimal(str(step)) == 0,
+}
 
 
 def _size_holds(keyword: str, content: Any, value: Any) -> bool:

@@ -67,6 +67,10 @@ def _read(text: str) -> int | None:
     return IPV6 | int(address) if inner is None else _IPV4 | int(inner)
 
 
+Operator = Callable[[str, Any], tuple[Accepts, str]]
+"""Reads an operand, named by its place in the pattern: what it accepts, and the words for it."""
+
+
 def read_expression(where: str, expression: Mapping[Any, Any]) -> tuple[Accepts, str]:
     name, operand = only_entry(where, expression)
     compiled = _OPERATORS.get(name)
@@ -149,20 +153,22 @@ def _within(above: str, low: float, below: str, high: float) -> AcceptedValue:
     return AcceptedValue(test, steps=2, only_numbers=True)
 
 
-def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
-    if isinstance(operand, Mapping):
-        text = _ignoring_case(where, "prefix", operand)
-        return folded_start(text), f"starts with {quoted(text)} in any case"
-    start = string(where, "prefix", operand)
-    return _starting(start), f"starts with {quoted(start)}"
+def _edge(
+    name: str,
+    words: str,
+    exact: Callable[[str], AcceptedText],
+    folded: Callable[[str], AcceptedText],
+) -> Operator:
+    """The operator for texts that have a text at one of their ends, or have it in any case."""
 
+    def read(where: str, operand: Any) -> tuple[Accepts, str]:
+        if isinstance(operand, Mapping):
+            text = _ignoring_case(where, name, operand)
+            return folded(text), f"{words} {quoted(text)} in any case"
+        text = string(where, name, operand)
+        return exact(text), f"{words} {quoted(text)}"
 
-def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
-    if isinstance(operand, Mapping):
-        text = _ignoring_case(where, "suffix", operand)
-        return folded_end(text), f"ends with {quoted(text)} in any case"
-    end = string(where, "suffix", operand)
-    return _ending(end), f"ends with {quoted(end)}"
+    return read
 
 
 def _starting(start: str) -> AcceptedText:
@@ -308,40 +314,7 @@ def same_address(text: str) -> AcceptedText:
 _STEPS_OF_ADDRESS: Final = 20
 
 
-_OPERATORS: Final[Mapping[str, Callable[[str, Any], tuple[Accepts, str]]]] = {
-    "prefix": _prefix,
-    "suffix": _suffix,
-    "equals-ignore-case": _equals_ignore_case,
-    "wildcard": _wildcard,
-    "anything-but": _anything_but,
-    "numeric": _numeric,
-    "exists": _exists,
-    "cidr": _cidr,
-    "exactly": _exactly,
-}
 _NEGATABLE: Final = ("prefix", "suffix", "equals-ignore-case", "wildcard")
-
-RESERVED: Final = frozenset(
-    {
-        *_OPERATORS,
-        "=",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "regex",
-        "not-wildcard",
-        "not-equals-ignore-case",
-        "date-after",
-        "date-on-or-after",
-        "date-before",
-        "date-on-or-before",
-        "in-date-range",
-        "ip-address-in-range",
-        "ip-address-not-in-range",
-    }
-)
-"""Names that can't be a field inside `$or`: operators, and names AWS reserves for later ones."""
 
 
 def folded_whole(text: str) -> AcceptedText:
@@ -400,3 +373,38 @@ def _end_positions(value: str, cases: tuple[tuple[str, ...], ...]) -> set[int]:
         if not ends:
             break
     return ends
+
+
+_OPERATORS: Final[Mapping[str, Operator]] = {
+    "prefix": _edge("prefix", "starts with", _starting, folded_start),
+    "suffix": _edge("suffix", "ends with", _ending, folded_end),
+    "equals-ignore-case": _equals_ignore_case,
+    "wildcard": _wildcard,
+    "anything-but": _anything_but,
+    "numeric": _numeric,
+    "exists": _exists,
+    "cidr": _cidr,
+    "exactly": _exactly,
+}
+
+RESERVED: Final = frozenset(
+    {
+        *_OPERATORS,
+        "=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "regex",
+        "not-wildcard",
+        "not-equals-ignore-case",
+        "date-after",
+        "date-on-or-after",
+        "date-before",
+        "date-on-or-before",
+        "in-date-range",
+        "ip-address-in-range",
+        "ip-address-not-in-range",
+    }
+)
+"""Names that can't be a field inside `$or`: operators, and names AWS reserves for later ones."""

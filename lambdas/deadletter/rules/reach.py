@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from deadletter.contract import Blame, Category
 from deadletter.rules.accepted import ABSENT
-from deadletter.rules.pattern import Alternative, Field, Pattern
+from deadletter.rules.pattern import Field, Pattern
 from deadletter.settings.pipeline import Pipeline
 
 _TEXT, _NUMBER = "text", "a number"
@@ -88,7 +88,10 @@ def reach_of(pattern: Pattern, pipeline: Pipeline) -> PatternReach:
 
 def is_broad(pattern: Pattern, pipeline: Pipeline) -> bool:
     """Whether some branch of a pattern holds for every letter of the pipeline, or nearly."""
-    return any(_holds_always(fields, pipeline) for fields in pattern.alternatives)
+    return any(
+        all(_is_always_accepted(field, pipeline) for field in fields)
+        for fields in pattern.alternatives
+    )
 
 
 def _why_never(field: Field, pipeline: Pipeline) -> str | None:
@@ -151,10 +154,6 @@ def _of_wrong_kind(field: Field, kind: Any) -> str | None:
         return f"{field.name} is one of {', '.join(kind)}"
     is_accepted = comparison.numbers if kind == _NUMBER else comparison.texts
     return None if is_accepted else f"{field.name} is {kind} in every message"
-
-
-def _holds_always(fields: Alternative, pipeline: Pipeline) -> bool:
-    return all(_is_always_accepted(field, pipeline) for field in fields)
 
 
 def _is_always_accepted(field: Field, pipeline: Pipeline) -> bool:

@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
+from unicodedata import category, normalize
+from unicodedata import name as name_of
 
 from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.rules.operators import RESERVED
 
 # Opening quotes of keyboards and text processors, with those that close them.
 _QUOTES: Final[Mapping[str, str]] = {
@@ -122,23 +125,14 @@ def _texts(branch: Any, path: str) -> Iterator[tuple[str, str, str, Sequence[Any
             for operator, operand in entry.items():
                 if isinstance(operand, str):
                     yield path, operator, operand, branch
-                elif not _is_operator(operator):
+                elif operator not in RESERVED:
                     # A branch of `$or`.
                     yield from _texts({operator: operand}, path)
-
-
-def _is_operator(name: str) -> bool:
-    from deadletter.rules.operators import RESERVED
-
-    return name in RESERVED
 
 
 def _notes_of_characters(name: str, text: str) -> Iterator[str]:
     if text.isascii() and text.isprintable():
         return
-    from unicodedata import name as name_of
-    from unicodedata import normalize
-
     hidden = [char for char in text if char in _BLANK or (char != " " and _is_unseen(char))]
     unseen = sorted({f"U+{ord(char):04X}" for char in hidden})
     if unseen:
@@ -163,15 +157,10 @@ def _bare(text: str) -> str:
 def _is_unseen(character: str) -> bool:
     if character.isascii():
         return not character.isprintable() or character == " "
-    # Most texts are ASCII.
-    from unicodedata import category
-
     return category(character) in _UNSEEN
 
 
 def _is_odd(character: str) -> bool:
-    from unicodedata import category
-
     return category(character) in _AROUND and character not in _OF_NAMES + _SIGNS
 
 
