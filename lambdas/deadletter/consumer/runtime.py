@@ -67,17 +67,11 @@ class Runtime:
         for entry in result.log_lines():
             self._warn(entry)
         with self.lock:
-            counts = self.pending_metrics + Counter(result.counts)
+            pending = dict(self.pending_metrics)
             self.pending_metrics.clear()
         if self.consumer is not None and self.emits_metrics:
-            for line in emf.lines_of_batch(
-                counts,
-                result.samples,
-                result.failures_by_category,
-                app=self.app,
-                pipeline=self.consumer.pipeline.name,
-                at=self.clock(),
-            ):
+            name = self.consumer.pipeline.name
+            for line in result.metric_lines(self.app, name, self.clock(), pending):
                 self.write_line(line)
 
     def warn(self, what: str, why: str) -> None:

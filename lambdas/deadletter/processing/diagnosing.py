@@ -45,20 +45,15 @@ def collided(differences: str) -> Diagnosis:
     return Diagnosis(Category.BUSINESS, "Collision", differences, fingerprint=COLLIDED)
 
 
-def chain_of(error: BaseException) -> Sequence[Link]:
-    """As `failure.foreign.chain_of`: the error and its causes."""
-    from deadletter.failure import foreign
-
-    return foreign.chain_of(error)
-
-
 def speakers_of(
-    chain: Sequence[Link], team: TeamsWord | None = None
-) -> tuple[Blame, Sequence[BaseException]]:
-    """As `failure.blame.blame_and_speakers`: who is to blame, and which errors say so."""
-    from deadletter.failure import blame
+    error: BaseException, team: TeamsWord | None = None, before: BaseException | None = None
+) -> tuple[Sequence[Link], Blame, Sequence[BaseException]]:
+    """The chain of an error without what was handled `before`, who is to blame, and who says so."""
+    from deadletter.failure import blame, foreign
 
-    return blame.blame_and_speakers(chain, blame.SILENT if team is None else team)
+    earlier = {id(link.error) for link in foreign.chain_of(before)} if before is not None else set()
+    chain = [link for link in foreign.chain_of(error) if id(link.error) not in earlier]
+    return chain, *blame.blame_and_speakers(chain, blame.SILENT if team is None else team)
 
 
 def is_throttled(chain: Sequence[Link], blame: Blame, speakers: Sequence[BaseException]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from deadletter.contract import Blame, dependency_key
 from deadletter.failure.signals import DependencyOpen, is_message_failure
-from deadletter.processing.diagnosing import chain_of, is_throttled, speakers_of
+from deadletter.processing.diagnosing import is_throttled, speakers_of
 from deadletter.processing.result import CallOutcome, outcomes_of
 
 if TYPE_CHECKING:
@@ -77,16 +77,14 @@ class DependencyCalls:
 
     def circuit_of(self, error: BaseException) -> str:
         """The key of the named dependency's circuit that a failure speaks of; empty if of none."""
-        _, speakers = speakers_of(chain_of(error), self.team)
+        _, _, speakers = speakers_of(error, self.team)
         return next((key for speaker in speakers for key in self._keys_of(speaker)), "")
 
     def _blame(
         self, key: str, error: BaseException, earlier: BaseException | None
     ) -> tuple[Blame, bool]:
         """Who is to blame for a call's failure, and whether it was throttled."""
-        before = {id(link.error) for link in chain_of(earlier)} if earlier is not None else set()
-        chain = [link for link in chain_of(error) if id(link.error) not in before]
-        blame, speakers = speakers_of(chain, self.team)
+        chain, blame, speakers = speakers_of(error, self.team, earlier)
         if any(self._keys_of(speaker) for speaker in speakers):
             # It failed in another dependency, which this block calls within.
             return Blame.NEITHER, False
@@ -106,7 +104,7 @@ def refusal_in(error: BaseException) -> DependencyOpen | None:
 
     What a fallback raised instead is another reason, if it says anything.
     """
-    _, speakers = speakers_of(chain_of(error))
+    _, _, speakers = speakers_of(error)
     return next((speaker for speaker in speakers if isinstance(speaker, DependencyOpen)), None)
 
 

@@ -227,12 +227,15 @@ class BatchResult:
                 verdicts[outcome.key] = str(Evidence.SUCCESS if throttled else outcome.evidence)
         return verdicts
 
-    def metric_lines(self, app: str, pipeline: str, at: float) -> Iterator[str]:
-        """The lines of embedded metrics for what became of the batch (epoch seconds)."""
+    def metric_lines(
+        self, app: str, pipeline: str, at: float, more: Mapping[str, int] | None = None
+    ) -> Iterator[str]:
+        """The lines of embedded metrics for the batch (epoch seconds), and for `more` counts."""
         from deadletter.signals import emf
 
-        counts = (self.counts, self.samples, self.failures_by_category)
-        return emf.lines_of_batch(*counts, app=app, pipeline=pipeline, at=at)
+        counts = Counter(more or {}) + Counter(self.counts)
+        figures = (counts, self.samples, self.failures_by_category)
+        return emf.lines_of_batch(*figures, app=app, pipeline=pipeline, at=at)
 
     def to_response(self) -> dict[str, Any]:
         """The Lambda handler's response: SQS keeps the messages that it names.
