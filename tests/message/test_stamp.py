@@ -133,11 +133,6 @@ def test_a_stamp_survives_its_attribute(mark: Stamp) -> None:
     assert parse(stamps.attribute(mark).value) == mark
 
 
-@given(any_stamps)
-def test_a_changed_stamp_is_the_same_otherwise(mark: Stamp) -> None:
-    assert stamps.changed(mark, attempt=7, because=None) == replace(mark, attempt=7, because=None)
-
-
 def test_a_stamp_says_nothing_of_lives_that_it_does_not_except() -> None:
     assert not {"base", "spared"} & to_data(Stamp("o", 3)).keys()
     assert to_data(Stamp("o", 3, base=4, spared=4)).items() >= {"base": 4, "spared": 4}.items()

@@ -403,11 +403,11 @@ class DirectRouter:
             text = find_key(self._key, history.document.value, letter.body).text
         if stamp.again and text is None:
             # Its origin was processed before: by that this one would be skipped.
-            return stamps.changed(stamp, key=digest_of(f"{stamp.again}origin:{stamp.origin}"))
+            return replace(stamp, key=digest_of(f"{stamp.again}origin:{stamp.origin}"))
         # Another message with the key was processed: by its key this one would be skipped.
         if text is None or (stamp.accept is not None and not stamp.again):
-            return stamps.changed(stamp, key="")
-        return stamps.changed(stamp, key=digest_of(f"{stamp.again}key:{text}"))
+            return replace(stamp, key="")
+        return replace(stamp, key=digest_of(f"{stamp.again}key:{text}"))
 
     def _of_runs(
         self,
@@ -605,7 +605,7 @@ def verdict(
     is_free = is_redriven and case.is_free
     # A life that failed while its cause dominated is not held against the letter later.
     is_spared = case.is_excused and isinstance(decision, Hold | Redrive)
-    stamp = stamps.changed(
+    stamp = replace(
         case.stamp,
         attempt=case.stamp.attempt + int(is_redriven),
         base=case.stamp.base + int(is_free),

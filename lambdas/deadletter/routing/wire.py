@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deadletter.contract import MAIN_DLQ
 from deadletter.failure.failure import FailureKind
 from deadletter.message import stamp as stamps
-from deadletter.message.letter import Letter, NotALetter, compact_json, from_json, to_json
+from deadletter.message.letter import NotALetter, compact_json, from_json, to_json
 from deadletter.routing import decision as decisions
 from deadletter.routing.decision import NotADecision
 from deadletter.routing.router import (
@@ -38,33 +38,13 @@ def question_to_json(question: Question) -> dict[str, Any]:
 
 def question_bytes(question: Question) -> int:
     """The length of the question's encoded JSON."""
-    return len(question.letter.encoded) + len(_besides_letter(question)) - 1
+    return len(question.letter.encoded) + len(compact_json(_besides_to_json(question))) - 1
 
 
 def encoded_question(question: Question) -> bytes:
     """The question's JSON; it takes the JSON that its letter was measured by."""
-    besides = _besides_letter(question)
+    besides = compact_json(_besides_to_json(question))
     return b"%b,%b" % (question.letter.take_encoded()[:-1], besides[1:])
-
-
-def _besides_letter(question: Question) -> bytes:
-    if question.stamp is None and not question.waited and not question.spared:
-        return _common_besides(
-            question.home, question.served, question.replay, question.held_by, question.admitted
-        )
-    return compact_json(_besides_to_json(question))
-
-
-@lru_cache(maxsize=64)
-def _common_besides(
-    home: str, served: bool, replay: bool, held_by: str | None, admitted: str | None
-) -> bytes:
-    """What is asked in the same words of most letters: it is put into words once."""
-    question = Question(_NO_LETTER, served, home, replay=replay, held_by=held_by, admitted=admitted)
-    return compact_json(_besides_to_json(question))
-
-
-_NO_LETTER = Letter("", "")
 
 
 def _besides_to_json(question: Question) -> dict[str, Any]:
