@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.message.letter import Attribute
-from deadletter.message.publishing import MOST_WRAPPERS
-from deadletter.message.wrappers import opened
+from deadletter.message.wrappers import MOST_WRAPPERS, opened
 from tests.consumer.test_identity import eventbridge, sns
 from tests.each_row import each_row
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from deadletter.contract import EVERYTHING
 from deadletter.message.letter import Attribute
-from deadletter.message.publishing import MOST_WRAPPERS, SERVICES
 from deadletter.message.strict_json import read_json
+from deadletter.message.wrappers import MOST_WRAPPERS, SERVICES
 from deadletter.processing.payload import BEYOND, GROUPING, MOST_PATHS, Content, content_of, listed
 from tests.each_row import each_row
 from tests.speed import is_quick

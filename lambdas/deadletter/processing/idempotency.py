@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from deadletter.contract import EVERYTHING, NOTHING
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, digest, utf8
-from deadletter.message.publishing import lasting
 from deadletter.message.stamp import Stamp
+from deadletter.message.wrappers import lasting, opened
 from deadletter.rules.paths import compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
@@ -174,7 +174,6 @@ class Identity:
         return BusinessKey(text, payload, content, self._compares, accepted, **life)
 
     def _content(self, letter: Letter, documents: Sequence[Mapping[str, Any]]) -> Content:
-        from deadletter.message.wrappers import opened
         from deadletter.processing.payload import content_of
 
         message = opened(letter.body, exact=True)

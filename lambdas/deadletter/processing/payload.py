@@ -10,8 +10,8 @@ from hashlib import sha256
 from typing import Any
 
 from deadletter.message.letter import Attribute, utf8
-from deadletter.message.publishing import MOST_WRAPPERS, SERVICES
 from deadletter.message.strict_json import ExactFloat
+from deadletter.message.wrappers import MOST_WRAPPERS, SERVICES
 
 MOST_PATHS = 92
 """Paths whose hashes are stored. With them a row of the claims stays below one write unit."""
