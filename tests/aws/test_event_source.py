@@ -14,7 +14,6 @@ from deadletter.aws.event_source import LambdaMappings
 from deadletter.aws.events import EventBridgeCircuitEvents, EventBus
 from deadletter.circuit.state import RAMP_STEPS, Circuit, Override, Pollers, State
 from deadletter.circuit.transitions import Tripped
-from deadletter.events.schema import problems
 from deadletter.outage.mapping import (
     ConsumerMapping,
     ConsumerPause,
@@ -25,6 +24,7 @@ from deadletter.outage.mapping import (
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryMappings, client_error
 from tests.each_row import each_row
+from tests.events.emitted import problems
 from tests.outage.breakers import KEY, Circuits
 
 GONE = client_error("GetEventSourceMapping", "ResourceNotFoundException", "", status=404)

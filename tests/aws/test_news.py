@@ -15,7 +15,6 @@ from deadletter.aws.events import EventBus
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.metrics import recovered_letters
 from deadletter.contract import DAY, MINUTE, Category, EventType
-from deadletter.events.schema import problems
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
@@ -25,6 +24,7 @@ from deadletter.testing.clock import Clock
 from deadletter.testing.fakes.errors import client_error
 from deadletter.watch.news import MOST_REFUSED, MOST_TOLD, PAGE, RecoveredUnread, look_at_causes
 from tests.aws.test_watch import Stage, one_by_one, remember_a_run
+from tests.events.emitted import problems
 from tests.tables import LETTERS
 
 REGION = "eu-west-1"

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from deadletter.contract import EventType
-from deadletter.events.schema import BY_TYPE, COMMON, SCHEMAS, EventSchema, json_schema, problems
+from deadletter.events.schema import BY_TYPE, COMMON, SCHEMAS, EventSchema, json_schema
 from tests.each_row import each_row
+from tests.events.emitted import problems
 from tools import events_page
 
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.contract import DAY, HOUR, MINUTE, EventType
-from deadletter.events.schema import problems
 from deadletter.watch.news import (
     MOST_CAUSES,
     CausesLook,
@@ -26,6 +25,7 @@ from deadletter.watch.news import (
 from deadletter.watch.row import LaneRow, NewsRow, QueueRow, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 from tests.each_row import each_row
+from tests.events.emitted import problems
 
 BEGIN = 1_800_000_000.0
 SETTINGS = WatchSettings(

@@ -6,9 +6,10 @@ a field that is not in here, or a missing one, fails them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from deadletter.contract import EVENT_SOURCE, EVENT_VERSION, Category, EventType
@@ -25,12 +26,12 @@ class FieldType(StrEnum):
     COUNTS = "numbers by name"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class EventField:
     """One field of an event's detail; `choices` are all values that a text may have."""
 
-    name: str
     type: FieldType
+    name: str
     meaning: str
     example: Any
     is_optional: bool = False
@@ -57,16 +58,9 @@ class EventSchema:
         return {field.name: field.example for field in self.fields}
 
 
-def _text(name: str, meaning: str, example: str, **more: Any) -> EventField:
-    return EventField(name=name, type=FieldType.TEXT, meaning=meaning, example=example, **more)
-
-
-def _whole(name: str, meaning: str, example: int, **more: Any) -> EventField:
-    return EventField(name=name, type=FieldType.WHOLE, meaning=meaning, example=example, **more)
-
-
-def _time(name: str, meaning: str, example: float, **more: Any) -> EventField:
-    return EventField(name=name, type=FieldType.TIME, meaning=meaning, example=example, **more)
+_text = partial(EventField, FieldType.TEXT)
+_whole = partial(EventField, FieldType.WHOLE)
+_time = partial(EventField, FieldType.TIME)
 
 
 def _command(example: str) -> EventField:
@@ -104,10 +98,10 @@ SCHEMAS: Sequence[EventSchema] = (
             _whole("http_status", "of the answer, if there was one", 503, is_optional=True),
             _whole("messages", "messages that fail for it so far", 12),
             EventField(
-                name="is_at_least",
-                type=FieldType.YES_NO,
-                meaning="whether there may be more messages: not all were read",
-                example=False,
+                FieldType.YES_NO,
+                "is_at_least",
+                "whether there may be more messages: not all were read",
+                False,
             ),
             _time("since", "first failure of the oldest of them", _AT - 240),
             _text(
@@ -157,12 +151,7 @@ SCHEMAS: Sequence[EventSchema] = (
         sender="monitor",
         own=(
             _text("source", _SOURCE, "dlq"),
-            EventField(
-                name="seconds",
-                type=FieldType.SECONDS,
-                meaning="until SQS drops the oldest message",
-                example=41_400,
-            ),
+            EventField(FieldType.SECONDS, "seconds", "until SQS drops the oldest message", 41_400),
             _whole("messages", "messages in that queue", 20),
             _command("dlq status orders"),
         ),
@@ -204,10 +193,10 @@ SCHEMAS: Sequence[EventSchema] = (
                 choices=_STATES,
             ),
             EventField(
-                name="counts",
-                type=FieldType.COUNTS,
-                meaning="its messages by outcome, as last added up",
-                example={"OPEN": 80, "RECOVERED": 20},
+                FieldType.COUNTS,
+                "counts",
+                "its messages by outcome, as last added up",
+                {"OPEN": 80, "RECOVERED": 20},
             ),
             _whole("messages", "its messages; absent before they are taken", 100, is_optional=True),
             _text("because", "why it was held, aborted or broken; may be empty", ""),
@@ -228,44 +217,6 @@ SCHEMAS: Sequence[EventSchema] = (
 """All our events."""
 
 BY_TYPE: Mapping[str, EventSchema] = {schema.type: schema for schema in SCHEMAS}
-
-
-def problems(event_type: str, detail: Mapping[str, Any]) -> list[str]:
-    """What an emitted detail has against its schema: a sentence each; empty if it is valid."""
-    schema = BY_TYPE.get(event_type)
-    return [f"no such event: {event_type}"] if schema is None else list(_problems(schema, detail))
-
-
-def _problems(schema: EventSchema, detail: Mapping[str, Any]) -> Iterator[str]:
-    fields = {field.name: field for field in schema.fields}
-    for name in detail.keys() - fields.keys():
-        yield f"{schema.type}.{name} is not in the schema"
-    for name, field in fields.items():
-        if name not in detail:
-            if not field.is_optional:
-                yield f"{schema.type}.{name} is missing"
-        elif not _fits(field, detail[name]):
-            yield f"{schema.type}.{name} must be {field.type}: {detail[name]!r}"
-
-
-def _fits(field: EventField, value: Any) -> bool:
-    match field.type:
-        case FieldType.TEXT:
-            return isinstance(value, str) and (not field.choices or value in field.choices)
-        case FieldType.YES_NO:
-            return isinstance(value, bool)
-        case FieldType.COUNTS:
-            return isinstance(value, dict) and all(
-                isinstance(name, str) and _is_whole(number) for name, number in value.items()
-            )
-        case FieldType.WHOLE:
-            return _is_whole(value)
-        case _:
-            return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 _JSON_TYPES: Mapping[FieldType, Mapping[str, Any]] = {
