@@ -577,31 +577,11 @@ def _is_new_match(question: Question, decision: Decision) -> bool:
 
 
 def _counted_verdict(question: Question, case: Case, decision: Decision, book: RuleBook) -> Verdict:
-    """The verdict, with the versions of rules that the letter counts for once it is moved."""
-    is_match = _is_new_match(question, decision)
-    rule = book.rules[decision.rule] if is_match and decision.rule is not None else None
-    shadows = () if question.served else case.match.shadows
-    return verdict(
-        question.letter.message_id,
-        case,
-        decision,
-        matched=None if rule is None else rule.counts_key,
-        limit=None if rule is None else rule.max_matches,
-        shadow_matched=tuple(book.rules[rule_id].counts_key for rule_id in shadows),
-    )
+    """The decision with the stamp that records it; only a re-drive counts as an attempt.
 
-
-def verdict(
-    message_id: str,
-    case: Case,
-    decision: Decision,
-    *,
-    matched: str | None = None,
-    limit: int | None = None,
-    shadow_matched: tuple[str, ...] = (),
-) -> Verdict:
-    """The decision with the stamp that records it; only a re-drive counts as an attempt."""
-    is_redriven = isinstance(decision, Redrive)
+    With it the versions of rules that the letter counts for once it is moved.
+    """
+    message_id, is_redriven = question.letter.message_id, isinstance(decision, Redrive)
     is_free = is_redriven and case.is_free
     # A life that failed while its cause dominated is not held against the letter later.
     is_spared = case.is_excused and isinstance(decision, Hold | Redrive)
@@ -623,17 +603,20 @@ def verdict(
     if case.replay and isinstance(decision, Divert):
         # It has left the run: the dedicated DLQ has a schedule of its own.
         stamp = replace(stamp, run=None, ticket=None)
+    is_match = _is_new_match(question, decision)
+    rule = book.rules[decision.rule] if is_match and decision.rule is not None else None
+    shadows = () if question.served else case.match.shadows
     return Verdict(
         message_id,
         decision,
         stamp,
         case.forged,
         is_free,
-        matched,
-        shadow_matched,
+        None if rule is None else rule.counts_key,
+        tuple(book.rules[rule_id].counts_key for rule_id in shadows),
         case.document.undated,
         case.excused_tries,
-        limit=limit,
+        limit=None if rule is None else rule.max_matches,
     )
 
 
