@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Event, Lock, Thread, current_thread, main_thread
-from typing import Any, Literal
+from typing import Literal
 
-from deadletter.consumer import runtime
+from deadletter.consumer import Each, Record, runtime
 from deadletter.consumer.runtime import Runtime, finished
 from deadletter.failure.blame import Errors, TeamsWord, teams_word
 from deadletter.processing.batch import (
@@ -38,9 +38,6 @@ WAIT_SECONDS = 20
 
 RECEIVING_SHARE = 0.4
 """The longest part of the time for stopping that a receive, which cannot be stopped, may wait."""
-
-Record = Mapping[str, Any]
-Each = Callable[[dict[str, Any]], object]
 
 
 def poll(

@@ -16,10 +16,7 @@ from deadletter.processing.crew import check_concurrency
 from deadletter.processing.result import BatchResult, MessageResult
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.batch.types import (
-        BatchTypeModels,
-        PartialItemFailureResponse,
-    )
+    from aws_lambda_powertools.utilities.batch.types import BatchTypeModels
 
 __all__ = ["DeadletterProcessor", "NotProcessed"]
 
@@ -118,8 +115,5 @@ class DeadletterProcessor(BatchProcessor):
 
     def _clean(self) -> None:
         super()._clean()  # type: ignore[no-untyped-call]
-        self.batch_response = self._response()
-
-    def _response(self) -> PartialItemFailureResponse:
         response: Any = self._result.to_response()
-        return response  # type: ignore[no-any-return]
+        self.batch_response = response

@@ -70,6 +70,12 @@ _REASONS = 100
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
 
+# Attributes in which libraries keep a code of their own.
+_CODED = (
+    *("code", "error_code", "codeName", "smtp_code", "reply_code", "sqlite_errorname"),
+    "returncode",
+)
+
 # Errors whose texts say where or how data is malformed: each of them differs by the data.
 _OF_DATA = frozenset(
     {
@@ -92,16 +98,7 @@ def codes_of(error: BaseException, names: OwnNames) -> list[str]:
         # A name that does not resolve has several numbers.
         resolving = any(name in ("gaierror", "herror") for name, _ in names_of(error))
         named.append("dns" if resolving else str(error.errno))
-    for name in (
-        "code",
-        "error_code",
-        "codeName",
-        "smtp_code",
-        "reply_code",
-        "sqlite_errorname",
-        "returncode",
-    ):
-        named.append(_own_code(attribute(error, name), names))
+    named += (_own_code(attribute(error, name), names) for name in _CODED)
     named += (_own_code(word, names) for word in error_words(error))
     return [code for code in dict.fromkeys(named) if code]
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 from traceback import walk_tb
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NamedTuple
 
 from deadletter.failure.foreign import Link, attribute
@@ -206,8 +206,7 @@ def module_of(frame: FrameType) -> str:
 
 def is_library(frame: FrameType) -> bool:
     """True for code of Python or of a library, and not of the team."""
-    code: CodeType = frame.f_code
-    return _is_of_library(module_of(frame), code.co_filename)
+    return _is_of_library(module_of(frame), frame.f_code.co_filename)
 
 
 def is_library_class(kind: type) -> bool:

@@ -160,21 +160,17 @@ def _is_unread(error: BaseException, letter: Letter) -> bool:
     """True if a conversion in C, whose error holds no data, was given a text of the letter."""
     can_be = _conversion(error)
     value = None if can_be is None else argument_of(error)
-    is_text = can_be is not None and type(value) is str and can_be(value)
+    is_text = can_be is not None and type(value) is str and bool(can_be(value))
     return is_text and _is_leaf(value, list(_parts(letter)))
 
 
-def _conversion(error: BaseException) -> Callable[[str], bool] | None:
+def _conversion(error: BaseException) -> Callable[[str], object] | None:
     """Tells the texts that may have made such an error; None for any other error."""
     if any(name == "InvalidOperation" for name, _ in names_of(error)):
         return None if "ConversionSyntax" not in text_of(error) else _is_no_decimal
     if type(error) is ValueError and _OF_DATE.match(text_of(error)[:_DATE_TEXT]):
-        return _is_like_a_date
+        return _DATE_LIKE.match
     return None
-
-
-def _is_like_a_date(text: str) -> bool:
-    return _DATE_LIKE.match(text) is not None
 
 
 def _is_no_decimal(text: str) -> bool:

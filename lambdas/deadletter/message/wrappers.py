@@ -6,8 +6,8 @@ What they and S3 write anew each time a message is published is no part of it: i
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -245,9 +245,7 @@ def _attributes(data: Any) -> dict[str, Attribute]:
 
 
 def _attribute(data_type: str, value: str) -> Attribute:
-    if data_type.partition(".")[0] != "Binary":
-        return Attribute(data_type, value)
-    try:
-        return Attribute(data_type, base64.b64decode(value, validate=True))
-    except (binascii.Error, ValueError):
-        return Attribute(data_type, value)
+    if data_type.partition(".")[0] == "Binary":
+        with suppress(ValueError):
+            return Attribute(data_type, base64.b64decode(value, validate=True))
+    return Attribute(data_type, value)

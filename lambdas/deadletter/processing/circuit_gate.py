@@ -327,9 +327,12 @@ class CircuitGate:
         Retries are the same message once more, and ill ones are retried most. But a retry that
         succeeds shows that the dependency works.
         """
+        # Loaded with the first outcome, as is what adds outcomes up.
+        from deadletter.circuit.outcomes import hash_of_tenant
+
         slow = int(self._is_slow(outcome.seconds))
         tenant = delivery.document.value["context"].get(TENANT)
-        tenants = frozenset() if tenant is None else frozenset({_hash_of(str(tenant))})
+        tenants = frozenset() if tenant is None else frozenset({hash_of_tenant(str(tenant))})
         circuit = self._known.get(outcome.key)
         # One of a sick kind says nothing of the others, and has no vote either.
         is_sick = bool(self._sick(delivery, circuit))
@@ -430,10 +433,3 @@ def _is_coroutine() -> bool:
         return asyncio is not None and asyncio.get_running_loop() is not None
     except RuntimeError:
         return False
-
-
-def _hash_of(tenant: str) -> int:
-    # Loaded with the first outcome, as is what adds outcomes up.
-    from deadletter.circuit.outcomes import hash_of_tenant
-
-    return hash_of_tenant(tenant)

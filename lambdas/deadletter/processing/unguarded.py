@@ -15,10 +15,6 @@ from deadletter.processing.diagnosing import diagnose
 from deadletter.processing.result import BatchResult, MessageResult
 
 
-def _always() -> bool:
-    return True
-
-
 def process_unguarded(
     records: Sequence[Record],
     handle: Callable[[Record], object],
@@ -26,7 +22,7 @@ def process_unguarded(
     *,
     crew: Crew | None = None,
     concurrency: int = 1,
-    goes_on: Callable[[], bool] = _always,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> BatchResult:
     """Process records with the library switched off: only the handler and partial failures.
 

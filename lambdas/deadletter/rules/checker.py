@@ -16,6 +16,7 @@ from deadletter.rules.rule import (
     VERDICT,
     Rule,
     RuleRefused,
+    cut,
     is_disabled,
     is_shadow,
     notes_of,
@@ -382,11 +383,11 @@ def _judge(
         near = nearest(edit.pipeline, [*pipelines])
         hint = f"did you mean {near}? " if near else ""
         why = f"no pipeline is named {edit.pipeline!r}; {hint}there are {names}"
-        gist = _cut(f"no pipeline has this name; there are {names}")
+        gist = cut(f"no pipeline has this name; there are {names}", _MOST_REASON)
         notice = RuleRefusal(
             edit.pipeline, edit.rule_id, gist, (EVERY_PIPELINE,), disabled=is_disabled(item)
         )
-        return _cut(why), notice
+        return cut(why, _MOST_REASON), notice
     concerned = _concerned(edit.pipeline, pipelines)
     refused: dict[str, RuleRefused] = {}
     notes: dict[str, None] = {}
@@ -401,17 +402,17 @@ def _judge(
         note = namesake_note(edit.pipeline, item, namesakes, pipelines)
         tie = _tie(item, others, concerned)
         said = [*([note] if note else []), *notes, *([tie] if tie else [])]
-        return _cut("; ".join(said)) or None, None
+        return cut("; ".join(said), _MOST_REASON) or None, None
     [first, *_] = refused.values()
     everywhere = len(refused) == len(concerned) and {str(error) for error in refused.values()} == {
         str(first)
     }
     where = "" if everywhere else f"in {', '.join(refused)}: "
-    gist = _cut(f"{where}{first.gist}")
+    gist = cut(f"{where}{first.gist}", _MOST_REASON)
     notice = RuleRefusal(
         edit.pipeline, edit.rule_id, gist, tuple(refused), disabled=is_disabled(item)
     )
-    return _cut(f"{where}{first}"), notice
+    return cut(f"{where}{first}", _MOST_REASON), notice
 
 
 def _tie(
@@ -506,10 +507,6 @@ def _content(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 def _for_history(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     length = len(str(item))
     return item if item is None or length <= _MOST_STORED else {"too_long": length}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_REASON else f"{text[: _MOST_REASON - 1]}…"
 
 
 def _iso(at: float) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 from deadletter.contract import Blame, Category
 from deadletter.rules.accepted import ABSENT
 from deadletter.rules.pattern import Field, Pattern
+from deadletter.rules.typed import nearest
 from deadletter.settings.pipeline import Pipeline
 
 _TEXT, _NUMBER = "text", "a number"
@@ -137,9 +137,8 @@ def _unknown(name: str, known: Iterable[str], below: str) -> str:
     """That no letter has the field, with the nearest name that there is."""
     rest = name.removeprefix(f"{below}.") if below else name
     names = sorted(known)
-    near = get_close_matches(rest, names, n=1)
-    if near:
-        hint = f"did you mean {near[0]}?"
+    if near := nearest(rest, names):
+        hint = f"did you mean {near}?"
     else:
         hint = f"there are {', '.join(names)}" if names else "this pipeline has none"
     return f"no message has {name}; {hint}"

@@ -144,7 +144,7 @@ class RuleRefused(ValueError):
     """
 
     def __init__(self, why: str, gist: str | None = None) -> None:
-        super().__init__(_cut(why, _MAX_TEXT))
+        super().__init__(cut(why, _MAX_TEXT))
         self.gist = str(self) if gist is None else gist
 
 
@@ -185,7 +185,7 @@ def _read(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
     for key in sorted(shorthand):
         if key not in pipeline.context:
             allowed = sorted(COLUMNS | VERDICT | set(pipeline.context))
-            typed = _cut(repr(key), _MAX_QUOTE)
+            typed = cut(repr(key), _MAX_QUOTE)
             choices = f"allowed are {', '.join(allowed)}"
             near = nearest(key, allowed)
             hint = f"did you mean {near}? " if near else ""
@@ -295,7 +295,8 @@ def _rule_id(value: object) -> str:
     return value
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning in so many characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -481,7 +482,7 @@ def _queue(value: object, allowed: tuple[str, ...]) -> str | None:
 
 def _unknown(name: str, value: object, allowed: Iterable[str]) -> RuleRefused:
     choices = f"is unknown; allowed are {', '.join(allowed) or 'none in this pipeline'}"
-    return RuleRefused(f"{name} {_cut(repr(value), _MAX_QUOTE)} {choices}", f"{name} {choices}")
+    return RuleRefused(f"{name} {cut(repr(value), _MAX_QUOTE)} {choices}", f"{name} {choices}")
 
 
 def _rate(value: object) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Lock
 
 from deadletter.contract import Body, Category
@@ -230,11 +231,9 @@ class Dispatcher:
         raise EndpointBusy(why, status=status, retry_after=pause)
 
     def _disable(self, endpoint: Endpoint, now: float) -> None:
-        try:
+        # Else the next message gets the same answer, and disables the endpoint then.
+        with suppress(RegistryUnavailable):
             self._registry.disable(endpoint, f"it answered {_GONE}", now)
-        except RegistryUnavailable:
-            # The next message gets the same answer, and disables the endpoint then.
-            return
 
     def _pause(self, endpoint: Endpoint, until: float, status: int, now: float) -> None:
         with self._lock:
@@ -243,11 +242,9 @@ class Dispatcher:
                 for key in over:
                     del self._pauses[key]
             self._pauses[_key(endpoint)] = until, status
-        try:
+        # Else this worker knows the pause, and each other one learns it from the endpoint.
+        with suppress(RegistryUnavailable):
             self._registry.throttle(endpoint, until, status, now)
-        except RegistryUnavailable:
-            # This worker knows the pause; each other one learns it from the endpoint.
-            return
 
 
 def lane_of(delivery: Delivery) -> tuple[str, str] | None:

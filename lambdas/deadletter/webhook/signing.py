@@ -7,7 +7,6 @@ Standard Webhooks 1.0.0 (standardwebhooks.com): the signed text is
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -55,7 +54,7 @@ def read_secret(text: str) -> Secret:
         raise BadSecret(f"a signing secret starts with {_PREFIX}")
     try:
         key = base64.b64decode(text.removeprefix(_PREFIX).encode(), validate=True)
-    except (binascii.Error, UnicodeEncodeError):
+    except ValueError:
         # `from None`: the error in its context would hold the text.
         raise BadSecret(f"a signing secret is base64 behind {_PREFIX}") from None
     if not _SHORTEST_BYTES <= len(key) <= _LONGEST_BYTES:
