@@ -75,13 +75,6 @@ class CircuitBreaker(Construct):
     def _circuit_function(self, keeper: FunctionRole) -> lambda_.Function:
         consumer, storage = self._consumer, self._storage
         pauses = consumer is not None and bool(consumer.mapping_id)
-        permissions = Permissions()
-        # It only writes which mapping it pauses.
-        storage.grant_circuits(permissions, self._settings.name, writes=pauses)
-        if consumer:
-            consumer.grant_mapping(permissions)
-        grant_put_events(permissions)
-        grant_key(permissions, self._app, services=("dynamodb",), writes=pauses)
         function = PythonFunction(
             self,
             "Circuit",
@@ -92,7 +85,7 @@ class CircuitBreaker(Construct):
             memory=MEMORY,
             settings=self._settings,
             app=self._app,
-            permissions=permissions,
+            permissions=Permissions(),
             role=keeper,
             variables={
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,

@@ -87,22 +87,19 @@ def surely_fits(variables: Mapping[str, str]) -> bool:
 def check(function: str, settings: PipelineDeployment, resolved: Mapping[str, Any]) -> None:
     """Raise Refused if the environment of `function`, its tokens resolved, is too large."""
     size = sum(len(name) + longest(value) for name, value in resolved.items())
-    if size > LIMIT:
-        raise Refused(
-            f"Pipeline {settings.name}: the environment of {function} is {size} bytes;"
-            f" allowed: at most {LIMIT}, so shorten context, policies, dedicated,"
-            " parking or trusted_senders."
-        )
+    _check(settings, f"the environment of {function}", size, LIMIT)
 
 
 def check_parameter(settings: PipelineDeployment, resolved: Any) -> None:
     """Raise Refused if the text of the pipeline's parameter, its tokens resolved, is too large."""
-    size = longest(resolved)
-    if size > PARAMETER_LIMIT:
+    _check(settings, "its parameter", longest(resolved), PARAMETER_LIMIT)
+
+
+def _check(settings: PipelineDeployment, what: str, size: int, most: int) -> None:
+    if size > most:
         raise Refused(
-            f"Pipeline {settings.name}: its parameter is {size} bytes; allowed: at most"
-            f" {PARAMETER_LIMIT}, so shorten context, policies, dedicated, parking or"
-            " trusted_senders."
+            f"Pipeline {settings.name}: {what} is {size} bytes; allowed: at most {most}, so shorten"
+            " context, policies, dedicated, parking or trusted_senders."
         )
 
 

@@ -58,9 +58,7 @@ class FunctionRole:
     def __init__(
         self, scope: Construct, construct_id: str, *, description: str, permissions: Permissions
     ) -> None:
-        self._permissions = Permissions()
-        for grant in permissions.grants:
-            self._permissions.allow(grant.sid, grant.actions, grant.resources, grant.conditions)
+        self._grants = [*permissions.grants]
         self._document = permissions.document()
         role = iam.Role(
             scope,
@@ -76,12 +74,9 @@ class FunctionRole:
 
     def allow(self, permissions: Permissions) -> None:
         """Add what the role may not do yet."""
-        added = permissions.beyond(self._permissions)
-        for grant in added:
-            self._permissions.allow(grant.sid, grant.actions, grant.resources, grant.conditions)
-        self._document.add_statements(
-            *(iam.PolicyStatement.from_json(grant.as_json()) for grant in added)
-        )
+        added = permissions.beyond(self._grants)
+        self._grants += added
+        self._document.add_statements(*(grant.statement() for grant in added))
 
 
 class PythonFunction(Construct):

@@ -13,8 +13,7 @@ from typing import Any
 from deadletter.contract import HOUR, MINUTE
 
 from .first_heartbeat import RESOURCE as HEARTBEAT
-from .prices import Price
-from .usage import NOTHING, Usage, function_run
+from .prices import NOTHING, Price, Usage, function_run
 
 Template = Mapping[str, Any]
 

@@ -16,7 +16,6 @@ from deadletter.signals.pages import AwsMetric
 
 from .duration import MINUTE
 
-
 # Asked of the CDK once: each pipeline draws a hundred metrics.
 _EACH_MINUTE = cdk.Duration.seconds(MINUTE)
 

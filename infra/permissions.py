@@ -39,12 +39,7 @@ class Grant:
 
     def statement(self) -> iam.PolicyStatement:
         """The grant as a statement that allows it."""
-        return iam.PolicyStatement(
-            sid=self.sid,
-            actions=list(self.actions),
-            resources=list(self.resources),
-            conditions=dict(self.conditions),
-        )
+        return iam.PolicyStatement.from_json(self.as_json())
 
 
 class Permissions:
@@ -79,13 +74,13 @@ class Permissions:
         statements = [grant.as_json() for grant in self._grants]
         return iam.PolicyDocument.from_json({"Version": "2012-10-17", "Statement": statements})
 
-    def beyond(self, others: Permissions) -> list[Grant]:
+    def beyond(self, others: Sequence[Grant]) -> list[Grant]:
         """The grants that `others` do not have already, with ids that these do not have."""
-        taken = {grant.sid for grant in others.grants}
+        taken = {grant.sid for grant in others}
         return [
             replace(grant, sid=f"{grant.sid}Too") if grant.sid in taken else grant
             for grant in self._grants
-            if not any(grant.is_within(other) for other in others.grants)
+            if not any(grant.is_within(other) for other in others)
         ]
 
 

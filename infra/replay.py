@@ -11,7 +11,6 @@ from deadletter.contract import Variable
 
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
-from .encryption import grant_key
 from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .machines import outage_machine_arn, replay_machine_arn
 from .names import Names
@@ -52,12 +51,6 @@ class ReplayMachine(Construct):
         machine = replay_machine_arn(app, settings.name)
         health = settings.circuit.health_url
         permissions = Permissions()
-        queues.grant_send(permissions)
-        queues.grant_drain(permissions)
-        queues.grant_park(permissions, drains=True)
-        storage.grant_move_letters(permissions, settings.name)
-        storage.grant_circuits(permissions, settings.name)
-        storage.grant_bodies(permissions, settings.name, writes=True)
         storage.grant_replays(permissions, settings.name)
         storage.grant_originals(permissions, settings.name)
         router = function_arn(app, settings.name, "route")
@@ -66,7 +59,6 @@ class ReplayMachine(Construct):
         # To go on in a new execution, and to answer an approval that came before its question.
         permissions.allow("Replays", ["states:StartExecution", "states:SendTaskSuccess"], [machine])
         grant_put_events(permissions)
-        grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=True)
         function = PythonFunction(
             self,
             "Replay",

@@ -32,8 +32,7 @@ from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import resources_from_environment
 from deadletter.testing.fakes import MemoryLambda, MemoryS3
-from infra.prices import MILLION, Price
-from infra.usage import Usage
+from infra.prices import MILLION, Price, Usage
 from lab.bench.drain import Job, environment_of
 from lab.bench.letters import PIPELINE, LetterSeries
 from lab.bench.stub import Conditions, Stub, stub

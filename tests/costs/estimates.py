@@ -25,8 +25,7 @@ from infra.idle import (
     redriver_run,
     watch_look,
 )
-from infra.prices import MILLION, Price
-from infra.usage import NOTHING, Usage, function_run
+from infra.prices import MILLION, NOTHING, Price, Usage, function_run
 
 DOCS = Path(__file__).parents[2] / "docs"
 

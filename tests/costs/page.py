@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from deadletter.contract import MAIN_DLQ, MINUTE
-from infra.prices import CHECKED, Price
-from infra.usage import Usage
+from infra.prices import CHECKED, Price, Usage
 from tests.costs.estimates import (
     DOCS,
     PipelineShape,

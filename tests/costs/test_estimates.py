@@ -17,8 +17,7 @@ from deadletter.signals.figures import Count, Figure
 from deadletter.testing.fakes import MemoryDynamoDB
 from deadletter.testing.letterbox import Letterbox
 from handlers.metrics import report_lines
-from infra.prices import Price
-from infra.usage import NOTHING, Usage
+from infra.prices import NOTHING, Price, Usage
 from tests.aws.test_watch import NoOutages
 from tests.aws.test_watch import Stage as WatchedStage
 from tests.costs import estimates, page

@@ -16,8 +16,7 @@ from deadletter.watch import watch
 from handlers.metrics import report_lines
 from infra import idle
 from infra.idle import MONTH, month, of
-from infra.prices import Price
-from infra.usage import Usage
+from infra.prices import Price, Usage
 from tests.costs.estimates import PipelineShape, app_month, idle_month, together
 from tests.infra.templates import Synthesis
 from tests.simulation.stage import Stage

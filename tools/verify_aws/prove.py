@@ -40,8 +40,7 @@ from deadletter.contract import (
     rules_table,
 )
 from deadletter.signals.pages import Alarm
-from infra.prices import Price
-from infra.usage import Usage
+from infra.prices import Price, Usage
 from sandbox.progress import Standstill, until
 from tools.verify_aws.account import PREFIX, AskedAccount, Stopped, zipped
 from tools.verify_aws.check import Check, longest
