@@ -143,6 +143,29 @@ class AskedAccount:
                 raise Unclear(f"{what}: not within {seconds:g} s")
             self.pause(every)
 
+    def created(self, what: str, create: Callable[..., Any], *early: str, **arguments: Any) -> Any:
+        """The answer to a call that takes a new role.
+
+        It is made again while AWS refuses the role in one of these words: it is too new.
+        """
+
+        def answer() -> Any:
+            try:
+                return create(**arguments)
+            except ClientError as error:
+                if any(word in str(error) for word in early):
+                    return None
+                raise
+
+        return self.until(answer, ROLE_SECONDS, f"{what} is created", every=3)
+
+    def log_group(self) -> str:
+        """The name of a new log group."""
+        logs, name = self.client("logs"), self.name("log")
+        logs.create_log_group(logGroupName=name)
+        self.remove(f"log group {name}", lambda: logs.delete_log_group(logGroupName=name))
+        return name
+
     def queue(self, kind: str = "queue", **attributes: str) -> str:
         """The URL of a new queue."""
         sqs = self.client("sqs")
@@ -239,27 +262,16 @@ class AskedAccount:
         self.remove(f"log group {group}", lambda: logs.delete_log_group(logGroupName=group))
         self.remove(f"function {name}", lambda: function.delete_function(FunctionName=name))
 
-        def create() -> bool:
-            try:
-                function.create_function(
-                    **{
-                        "FunctionName": name,
-                        "Runtime": "python3.13",
-                        "Architectures": ["arm64"],
-                        "Role": role,
-                        "Handler": "index.handler",
-                        "Code": {"ZipFile": zipped(code)},
-                        **settings,
-                    }
-                )
-            except ClientError as error:
-                # The role is too new.
-                if "assumed" in str(error):
-                    return False
-                raise
-            return True
-
-        self.until(create, ROLE_SECONDS, f"{name} is created", every=3)
+        given = {
+            "FunctionName": name,
+            "Runtime": "python3.13",
+            "Architectures": ["arm64"],
+            "Role": role,
+            "Handler": "index.handler",
+            "Code": {"ZipFile": zipped(code)},
+            **settings,
+        }
+        self.created(name, function.create_function, "assumed", **given)
         self.until(
             lambda: (
                 function.get_function(FunctionName=name)["Configuration"].get("State", "Active")
@@ -282,6 +294,16 @@ GONE = {
     "StateMachineDoesNotExist",
 }
 """Codes that mean: there is nothing to remove."""
+
+
+def allow(
+    actions: str | list[str],
+    resource: str | list[str],
+    condition: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A statement of a policy."""
+    said = {"Effect": "Allow", "Action": actions, "Resource": resource}
+    return said if condition is None else {**said, "Condition": condition}
 
 
 def zipped(code: str, *packages: Path) -> bytes:

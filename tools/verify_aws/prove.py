@@ -42,7 +42,7 @@ from deadletter.contract import (
 from deadletter.signals.pages import Alarm
 from infra.prices import Price, Usage
 from sandbox.progress import Standstill, until
-from tools.verify_aws.account import PREFIX, AskedAccount, Stopped, zipped
+from tools.verify_aws.account import PREFIX, AskedAccount, Stopped, allow, zipped
 from tools.verify_aws.check import Check, longest
 from tools.verify_aws.checks.functions import mapping
 from tools.verify_aws.report import ProofStep
@@ -269,7 +269,7 @@ class Proof:
         logs = [f"logs:{what}" for what in ("CreateLogGroup", "CreateLogStream", "PutLogEvents")]
         self._function = account.function(
             CONSUMER,
-            [_allow(["sqs:SendMessage"], account.queue_arn(self._done)), _allow(logs, "*")],
+            [allow(["sqs:SendMessage"], account.queue_arn(self._done)), allow(logs, "*")],
             Code={"ZipFile": zipped(CONSUMER, *LIBRARY)},
             Timeout=CONSUMER_SECONDS,
             MemorySize=256,
@@ -525,7 +525,7 @@ class Proof:
             "Version": "2012-10-17",
             "Statement": [
                 {
-                    **_allow(["sqs:SendMessage"], arn),
+                    **allow(["sqs:SendMessage"], arn),
                     "Principal": {"Service": "sns.amazonaws.com"},
                 }
             ],
@@ -634,10 +634,6 @@ class Proof:
 def _require(holds: bool, seen: str) -> None:
     if not holds:
         raise Unproved(seen)
-
-
-def _allow(actions: list[str], resource: str) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": actions, "Resource": resource}
 
 
 _OF = ("--pipeline", PIPELINE)

@@ -6,49 +6,40 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tools.verify_aws.account import AskedAccount, expect, refused, taken
+from tools.verify_aws.account import AskedAccount, allow, expect, refused, taken
 from tools.verify_aws.check import check
 
 
-def alarm(account: AskedAccount, **settings: Any) -> str:
-    """The name of a new alarm on a metric that nothing publishes."""
+def alarm_of(account: AskedAccount, **settings: Any) -> dict[str, Any]:
+    """A new alarm on a metric that nothing publishes, as CloudWatch is asked for it."""
     watch, name = account.client("cloudwatch"), account.name("alarm")
     account.remove(f"alarm {name}", lambda: watch.delete_alarms(AlarmNames=[name]))
-    taken(
-        watch.put_metric_alarm,
-        **{
-            "AlarmName": name,
-            "Namespace": name,
-            "MetricName": "Never",
-            "Statistic": "Maximum",
-            "Period": 60,
-            "EvaluationPeriods": 1,
-            "Threshold": 1.0,
-            "ComparisonOperator": "GreaterThanOrEqualToThreshold",
-            **settings,
-        },
-    )
-    return name
+    return {
+        "AlarmName": name,
+        "Namespace": name,
+        "MetricName": "Never",
+        "Statistic": "Maximum",
+        "Period": 60,
+        "EvaluationPeriods": 1,
+        "Threshold": 1.0,
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+        **settings,
+    }
+
+
+def alarm(account: AskedAccount, **settings: Any) -> str:
+    """The name of such an alarm."""
+    made = alarm_of(account, **settings)
+    taken(account.client("cloudwatch").put_metric_alarm, **made)
+    return str(made["AlarmName"])
 
 
 @check("cloudwatch-description", creates="an alarm", dollars=0.001)
 def description(account: AskedAccount) -> str:
     """Is a description of 1,024 characters taken, and one more refused?"""
     alarm(account, AlarmDescription="x" * 1024)
-    watch, name = account.client("cloudwatch"), account.name("alarm")
-    account.remove(f"alarm {name}", lambda: watch.delete_alarms(AlarmNames=[name]))
-    code = refused(
-        watch.put_metric_alarm,
-        AlarmName=name,
-        AlarmDescription="x" * 1025,
-        Namespace=name,
-        MetricName="Never",
-        Statistic="Maximum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=1.0,
-        ComparisonOperator="GreaterThanThreshold",
-    )
+    too_long = alarm_of(account, AlarmDescription="x" * 1025)
+    code = refused(account.client("cloudwatch").put_metric_alarm, **too_long)
     return f"1,025 refused with {code}"
 
 
@@ -146,14 +137,10 @@ def handler(event, context):
 @check("logs-emf", "logs-emf-json", creates="a function and a metric", dollars=0.01, seconds=750)
 def emf(account: AskedAccount) -> str:
     """Does a line that a function prints beside its JSON log become a metric?"""
-    logs, watch = account.client("logs"), account.client("cloudwatch")
-    group = account.name("log")
-    logs.create_log_group(logGroupName=group)
-    account.remove(f"log group {group}", lambda: logs.delete_log_group(logGroupName=group))
-    actions = ["logs:CreateLogStream", "logs:PutLogEvents"]
+    watch, group = account.client("cloudwatch"), account.log_group()
     function = account.function(
         PRINTS,
-        [{"Effect": "Allow", "Action": actions, "Resource": "*"}],
+        [allow(["logs:CreateLogStream", "logs:PutLogEvents"], "*")],
         LoggingConfig={"LogFormat": "JSON", "LogGroup": group},
     )
     now = int(datetime.now(UTC).timestamp() * 1000)
@@ -193,12 +180,9 @@ def emf(account: AskedAccount) -> str:
 @check("logs-insights", creates="a log group", seconds=60)
 def insights(account: AskedAccount) -> str:
     """Is a query of Logs Insights taken as `dlq show --logs` writes it?"""
-    logs, group = account.client("logs"), account.name("log")
-    logs.create_log_group(logGroupName=group)
-    account.remove(f"log group {group}", lambda: logs.delete_log_group(logGroupName=group))
-    now = int(datetime.now(UTC).timestamp())
+    group, now = account.log_group(), int(datetime.now(UTC).timestamp())
     taken(
-        logs.start_query,
+        account.client("logs").start_query,
         logGroupName=group,
         startTime=now - 60,
         endTime=now,

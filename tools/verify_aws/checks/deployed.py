@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -22,30 +24,18 @@ ACTIONS = ("AlarmActions", "OKActions", "InsufficientDataActions")
 )
 def dashboards(account: AskedAccount) -> str:
     """Does CloudWatch take the bodies of our dashboards without a complaint?"""
-    watch, wrong, count = account.client("cloudwatch"), [], 0
-    made = templates.synthesized(account.region)
-    for name, properties in templates.resources(made, "AWS::CloudWatch::Dashboard"):
-        board, count = account.name("board"), count + 1
+    watch = account.client("cloudwatch")
+
+    def put(properties: Mapping[str, Any]) -> Iterator[str]:
+        board = account.name("board")
         account.remove(
-            f"dashboard {board}",
-            partial(watch.delete_dashboards, DashboardNames=[board]),
+            f"dashboard {board}", partial(watch.delete_dashboards, DashboardNames=[board])
         )
-        try:
-            answer = watch.put_dashboard(
-                DashboardName=board, DashboardBody=properties["DashboardBody"]
-            )
-        except ClientError as error:
-            if code_of(error) in NOT_ALLOWED:
-                raise Unclear(str(error)) from error
-            wrong.append(f"{name}: {error}")
-        else:
-            wrong += [
-                f"{name} {each.get('DataPath')}: {each.get('Message')}"
-                for each in answer.get("DashboardValidationMessages", [])
-            ]
-    expect(not wrong, "; ".join(wrong))
-    expect(count > 0, "no template has a dashboard")
-    return f"{count} bodies taken without a message"
+        answer = watch.put_dashboard(DashboardName=board, DashboardBody=properties["DashboardBody"])
+        for said in answer.get("DashboardValidationMessages", []):
+            yield f"{said.get('DataPath')}: {said.get('Message')}"
+
+    return f"{_taken(account, 'Dashboard', put)} bodies taken without a message"
 
 
 @check(
@@ -56,24 +46,34 @@ def dashboards(account: AskedAccount) -> str:
 )
 def alarms_of_ours(account: AskedAccount) -> str:
     """Does CloudWatch take each alarm of our templates?"""
-    watch, wrong, count = account.client("cloudwatch"), [], 0
-    made = templates.synthesized(account.region)
-    for name, properties in templates.resources(made, "AWS::CloudWatch::Alarm"):
-        alarm, count = account.name("alarm"), count + 1
+    watch = account.client("cloudwatch")
+
+    def put(properties: Mapping[str, Any]) -> Iterable[str]:
+        alarm = account.name("alarm")
         settings = {key: value for key, value in properties.items() if key not in ACTIONS}
-        settings["AlarmName"] = alarm
-        account.remove(
-            f"alarm {alarm}",
-            partial(watch.delete_alarms, AlarmNames=[alarm]),
-        )
+        account.remove(f"alarm {alarm}", partial(watch.delete_alarms, AlarmNames=[alarm]))
         # CloudWatch takes three a second.
         account.pause(0.4)
+        watch.put_metric_alarm(**{**settings, "AlarmName": alarm})
+        return ()
+
+    return f"{_taken(account, 'Alarm', put)} alarms taken"
+
+
+def _taken(
+    account: AskedAccount, kind: str, put: Callable[[Mapping[str, Any]], Iterable[str]]
+) -> int:
+    """How many of a kind our templates have, all of them put; raises Differs with what was said."""
+    wrong: list[str] = []
+    made = templates.synthesized(account.region)
+    ours = list(templates.resources(made, f"AWS::CloudWatch::{kind}"))
+    for name, properties in ours:
         try:
-            watch.put_metric_alarm(**settings)
+            wrong += [f"{name} {said}" for said in put(properties)]
         except ClientError as error:
             if code_of(error) in NOT_ALLOWED:
                 raise Unclear(str(error)) from error
             wrong.append(f"{name}: {error}")
     expect(not wrong, "; ".join(wrong))
-    expect(count > 0, "no template has an alarm")
-    return f"{count} alarms taken"
+    expect(bool(ours), f"no template has one: {kind}")
+    return len(ours)

@@ -6,10 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from deadletter.rules.pattern import compile_pattern
-from tools.verify_aws.account import ROLE_SECONDS, AskedAccount, expect
+from tools.verify_aws.account import AskedAccount, expect
 from tools.verify_aws.check import check
 
 ENVELOPE: Mapping[str, Any] = {
@@ -78,27 +76,20 @@ def schedule_without_retries(account: AskedAccount) -> str:
     role = account.role("scheduler.amazonaws.com", [])
     account.remove(f"schedule {name}", lambda: scheduler.delete_schedule(Name=name))
 
-    def create() -> bool:
-        try:
-            scheduler.create_schedule(
-                Name=name,
-                State="DISABLED",
-                ScheduleExpression="rate(1 minute)",
-                FlexibleTimeWindow={"Mode": "OFF"},
-                Target={
-                    "Arn": f"arn:aws:lambda:{account.region}:{role.split(':')[4]}:function:{name}",
-                    "RoleArn": role,
-                    "RetryPolicy": {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60},
-                },
-            )
-        except ClientError as error:
-            # The role is too new.
-            if "assume" in str(error) or "role" in str(error):
-                return False
-            raise
-        return True
-
-    account.until(create, ROLE_SECONDS, "the schedule is created", every=3)
+    account.created(
+        "the schedule",
+        scheduler.create_schedule,
+        *("assume", "role"),
+        Name=name,
+        State="DISABLED",
+        ScheduleExpression="rate(1 minute)",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={
+            "Arn": f"arn:aws:lambda:{account.region}:{role.split(':')[4]}:function:{name}",
+            "RoleArn": role,
+            "RetryPolicy": {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60},
+        },
+    )
     seen = scheduler.get_schedule(Name=name)["Target"]["RetryPolicy"]
     expect(seen["MaximumRetryAttempts"] == 0, f"its retry policy is {seen}")
     return f"taken, with {seen['MaximumRetryAttempts']} retries"

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tools.verify_aws.account import AskedAccount, code_of, expect, quietly, refused
+from tools.verify_aws.account import AskedAccount, allow, code_of, expect, quietly, refused
 from tools.verify_aws.check import check
 
 ECHO = """
@@ -31,11 +31,7 @@ def handler(event, context):
     return {"batchItemFailures": [{"itemIdentifier": each} for each in bad]}
 """
 
-QUEUE_RIGHTS = {
-    "Effect": "Allow",
-    "Action": ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
-    "Resource": "*",
-}
+QUEUE_RIGHTS = allow(["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"], "*")
 
 
 def answer(account: AskedAccount, function: str, **more: Any) -> Any:
@@ -48,18 +44,16 @@ def mapping(account: AskedAccount, url: str, function: str, **settings: Any) -> 
     """The id of a new mapping from a queue to a function, enabled."""
     client = account.client("lambda")
 
-    def create() -> Any:
-        try:
-            return client.create_event_source_mapping(
-                EventSourceArn=account.queue_arn(url), FunctionName=function, **settings
-            )
-        except ClientError as error:
-            # The role is too new to be seen with its rights on the queue.
-            if "permissions" in str(error):
-                return None
-            raise
-
-    uuid = str(account.until(create, 60, "a mapping", every=3)["UUID"])
+    # Its rights on the queue may not be seen yet.
+    made = account.created(
+        "a mapping",
+        client.create_event_source_mapping,
+        "permissions",
+        EventSourceArn=account.queue_arn(url),
+        FunctionName=function,
+        **settings,
+    )
+    uuid = str(made["UUID"])
 
     def remove() -> None:
         def gone() -> bool:

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from tools.verify_aws.account import ROLE_SECONDS, AskedAccount, expect, refused
+from tools.verify_aws.account import AskedAccount, allow, expect, refused
 from tools.verify_aws.check import check
 from tools.verify_aws.checks.queues import receive
 from tools.verify_aws.checks.tables import until_it_may
@@ -27,19 +25,15 @@ def machine(
     states, name = account.client("stepfunctions"), account.name("machine")
     role = account.role("states.amazonaws.com", list(statements))
 
-    def create() -> str:
-        try:
-            made = states.create_state_machine(
-                name=name, definition=json.dumps(definition), roleArn=role
-            )
-        except ClientError as error:
-            # The role is too new.
-            if "assumed" in str(error) or "permissions" in str(error):
-                return ""
-            raise
-        return str(made["stateMachineArn"])
-
-    arn = str(account.until(create, ROLE_SECONDS, f"{name} is created", every=3))
+    made = account.created(
+        name,
+        states.create_state_machine,
+        *("assumed", "permissions"),
+        name=name,
+        definition=json.dumps(definition),
+        roleArn=role,
+    )
+    arn = str(made["stateMachineArn"])
     account.remove(f"state machine {arn}", lambda: states.delete_state_machine(stateMachineArn=arn))
     return arn
 
@@ -130,11 +124,8 @@ def data_limit(account: AskedAccount) -> str:
 @check("states-map-tolerance", creates="two state machines with three children each", seconds=300)
 def map_tolerance(account: AskedAccount) -> str:
     """Does a Distributed Map fail at its first failed child unless its tolerance is 100 %?"""
-    rights = {
-        "Effect": "Allow",
-        "Action": ["states:StartExecution", "states:DescribeExecution", "states:StopExecution"],
-        "Resource": "*",
-    }
+    actions = ["states:StartExecution", "states:DescribeExecution", "states:StopExecution"]
+    rights = allow(actions, "*")
 
     def mapped(tolerance: int) -> dict[str, Any]:
         child = {
@@ -176,15 +167,11 @@ def send_task_success(account: AskedAccount) -> str:
         "TimeoutSeconds": 180,
         "End": True,
     }
-    sends = {
-        "Effect": "Allow",
-        "Action": "sqs:SendMessage",
-        "Resource": account.queue_arn(queue),
-    }
+    sends = allow("sqs:SendMessage", account.queue_arn(queue))
     arn = machine(account, {"StartAt": "Wait", "States": {"Wait": waits}}, sends)
     account.client("stepfunctions").start_execution(stateMachineArn=arn, input="{}")
     token = json.loads(receive(account, queue, 60)["Body"])["token"]
-    answers = {"Effect": "Allow", "Action": "states:SendTaskSuccess", "Resource": arn}
+    answers = allow("states:SendTaskSuccess", arn)
     theirs = account.acting_as(account.role(None, [answers]))("stepfunctions")
     until_it_may(account, theirs.send_task_success, taskToken=token, output="{}")
     return "answered by a role with the machine's ARN alone"

@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tools.verify_aws.account import AskedAccount, code_of, expect, quietly, refused, taken
+from tools.verify_aws.account import AskedAccount, allow, code_of, expect, quietly, refused, taken
 from tools.verify_aws.check import check
 
 TEXT = {"DataType": "String", "StringValue": "x"}
@@ -349,26 +349,24 @@ def move_task(account: AskedAccount) -> str:
 @check("sqs-redrive-type", creates="a FIFO queue")
 def redrive_type(account: AskedAccount) -> str:
     """Is a DLQ of another type than its source's refused?"""
-    sqs, fifo = account.client("sqs"), account.queue(FifoQueue="true")
-    policy = {"deadLetterTargetArn": account.queue_arn(fifo), "maxReceiveCount": 1}
-    main = account.queue()
-    code = refused(
-        sqs.set_queue_attributes, QueueUrl=main, Attributes={"RedrivePolicy": json.dumps(policy)}
-    )
-    return f"refused with {code}"
+    return f"refused with {_refused_dlq(account, account.queue(FifoQueue='true'))}"
 
 
 @check("sqs-redrive-allow", creates="two queues")
 def redrive_allow(account: AskedAccount) -> str:
     """Does a redrive allow policy keep other queues from naming a DLQ as theirs?"""
-    sqs = account.client("sqs")
     closed = account.queue(RedriveAllowPolicy=json.dumps({"redrivePermission": "denyAll"}))
-    policy = {"deadLetterTargetArn": account.queue_arn(closed), "maxReceiveCount": 1}
-    main = account.queue()
-    code = refused(
-        sqs.set_queue_attributes, QueueUrl=main, Attributes={"RedrivePolicy": json.dumps(policy)}
+    return f"refused with {_refused_dlq(account, closed)}"
+
+
+def _refused_dlq(account: AskedAccount, dead: str) -> str:
+    """The code with which a new queue is refused that names this one as its DLQ."""
+    policy = {"deadLetterTargetArn": account.queue_arn(dead), "maxReceiveCount": 1}
+    return refused(
+        account.client("sqs").set_queue_attributes,
+        QueueUrl=account.queue(),
+        Attributes={"RedrivePolicy": json.dumps(policy)},
     )
-    return f"refused with {code}"
 
 
 @check("sqs-queue-attributes", creates="a queue")
@@ -487,11 +485,7 @@ def customer_key(account: AskedAccount) -> str:
         lambda: kms.schedule_key_deletion(KeyId=key["KeyId"], PendingWindowInDays=7),
     )
     url = account.queue(KmsMasterKeyId=key["Arn"])
-    allowed = {
-        "Effect": "Allow",
-        "Action": ["sqs:SendMessage", "sqs:ReceiveMessage"],
-        "Resource": account.queue_arn(url),
-    }
+    allowed = allow(["sqs:SendMessage", "sqs:ReceiveMessage"], account.queue_arn(url))
     theirs = account.acting_as(account.role(None, [allowed]))("sqs")
 
     def refusal() -> str:

@@ -6,13 +6,25 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tools.verify_aws.account import AskedAccount, Differs, Unclear, code_of, expect, refused, taken
+from tools.verify_aws.account import (
+    AskedAccount,
+    Differs,
+    Unclear,
+    allow,
+    code_of,
+    expect,
+    refused,
+    taken,
+)
 from tools.verify_aws.check import check
 
 VALIDATION = "ValidationException"
 FAILED = "ConditionalCheckFailedException"
 DENIED = "AccessDeniedException"
 CANCELLED = "TransactionCanceledException"
+
+OURS = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["ours#*"]}}
+"""A condition that only some partitions are touched."""
 
 
 def key(sort: str, partition: str = "p") -> dict[str, Any]:
@@ -184,12 +196,8 @@ def leading_keys(account: AskedAccount) -> str:
     """May a role with a condition on partitions touch its own, and no other?"""
     dynamodb, table = account.client("dynamodb"), account.table()
     arn = dynamodb.describe_table(TableName=table)["Table"]["TableArn"]
-    allowed = {
-        "Effect": "Allow",
-        "Action": ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Scan"],
-        "Resource": arn,
-        "Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["ours#*"]}},
-    }
+    actions = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Scan"]
+    allowed = allow(actions, arn, OURS)
     theirs = account.acting_as(account.role(None, [allowed]))("dynamodb")
     until_it_may(account, theirs.put_item, TableName=table, Item=key("i", "ours#1"))
     code = refused(
@@ -209,12 +217,8 @@ def leading_keys_elsewhere(account: AskedAccount) -> str:
     """Does that condition also see each key of a batch, and the partition of an index?"""
     dynamodb, table = account.client("dynamodb"), account.table(index=True)
     arn = dynamodb.describe_table(TableName=table)["Table"]["TableArn"]
-    allowed = {
-        "Effect": "Allow",
-        "Action": ["dynamodb:BatchGetItem", "dynamodb:Query"],
-        "Resource": [arn, f"{arn}/index/other"],
-        "Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["ours#*"]}},
-    }
+    actions = ["dynamodb:BatchGetItem", "dynamodb:Query"]
+    allowed = allow(actions, [arn, f"{arn}/index/other"], OURS)
     theirs = account.acting_as(account.role(None, [allowed]))("dynamodb")
 
     def keys(*partitions: str) -> dict[str, Any]:
@@ -242,15 +246,11 @@ def attributes(account: AskedAccount) -> str:
     """May a role read the attributes that its policy names, and neither others nor all?"""
     dynamodb, table = account.client("dynamodb"), account.table()
     arn = dynamodb.describe_table(TableName=table)["Table"]["TableArn"]
-    allowed = {
-        "Effect": "Allow",
-        "Action": ["dynamodb:BatchGetItem", "dynamodb:Query"],
-        "Resource": arn,
-        "Condition": {
-            "ForAllValues:StringEquals": {"dynamodb:Attributes": ["pk", "sk", "shown"]},
-            "StringEquals": {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"},
-        },
+    some = {
+        "ForAllValues:StringEquals": {"dynamodb:Attributes": ["pk", "sk", "shown"]},
+        "StringEquals": {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"},
     }
+    allowed = allow(["dynamodb:BatchGetItem", "dynamodb:Query"], arn, some)
     theirs = account.acting_as(account.role(None, [allowed]))("dynamodb")
 
     def reads(*names: str) -> dict[str, Any]:
