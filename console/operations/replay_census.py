@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import CAUSE_SHARDS, MAIN_DLQ, PARKED_LANE, Reason, parking_source
@@ -21,7 +21,7 @@ from .letter_walk import FoundLetter, See, letters_of_lane, look_into_queue
 from .life_record import lanes_of, ledger_of
 from .matching import holds, known_by_row
 from .queue import depth
-from .replay_runs import RunSwitch, outcomes_of
+from .replay_runs import RunSwitch
 from .session import Session
 
 if TYPE_CHECKING:
@@ -80,12 +80,6 @@ class ListedLetter:
     returned: int = 0
 
 
-def of_outcome(names: Sequence[str]) -> Callable[[ListedLetter], bool]:
-    """Whether a message of a run has one of these outcomes; Problem for an unknown one."""
-    wanted = outcomes_of(names)
-    return lambda letter: letter.outcome in wanted
-
-
 def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     """Each letter of a run in order. Problem if it has no snapshot yet."""
     from deadletter.aws.run_letters import DynamoDBStatuses
@@ -121,9 +115,6 @@ def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
                 position = part * PART + offset
                 yield ListedLetter(name, progress.outcome(position), progress.returned(position))
 
-
-Progress = Callable[[str], object]
-"""Called now and then with what is being counted, in words."""
 
 # Pages of the index of causes, and letters of one: two hundred thousand letters, and two minutes.
 MOST_PAGES, _PAGE = 200, 1_000
@@ -188,14 +179,6 @@ class Census:
         return is_complete and self.looked_at >= (self.in_queue or 0)
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What the router said of the letters so far; bodies are not kept."""
-
-    chosen: list[CountedLetter] = field(default_factory=list)
-    others: list[CountedLetter] = field(default_factory=list)
-
-
 def census(
     session: Session,
     app: App,
@@ -212,35 +195,26 @@ def census(
     count against them. All of them are received where some are on no record.
     """
     if source.is_live and not look:
-        counted = _by_ledger(session, app, pipeline, source, selection, session.say)
+        counted = _by_ledger(session, app, pipeline, source, selection)
         takes_all = not (selection.ids or selection.fingerprints or selection.pattern)
         known = len(counted.taken) + len(counted.left_out)
         if not takes_all or known >= (counted.in_queue or 0):
             return counted
-    tally = _Tally()
-    asked = _Asked(session, pipeline, source, selection, tally, session.say, see)
-    looked_at = not_given_back = 0
-    is_whole = True
+    asked = _Asked(session, app, pipeline, source, selection, see)
     if source.lane is not None:
-        for found in letters_of_lane(session, app, pipeline, source.lane):
-            asked.see(found)
-    else:
-        assert source.url is not None, "a source is a queue or what messages wait for"
-        walk = look_into_queue(session, source.url, source.id, asked.see)
-        looked_at, not_given_back, is_whole = walk.looked_at, walk.not_given_back, walk.is_whole
-        if source.is_release:
-            # After the queue: another run may move a letter from there into the lane meanwhile.
-            for found in letters_of_lane(session, app, pipeline, PARKED_LANE):
-                if belongs_to(source.id, found.home, pipeline.parking):
-                    asked.see(found)
-    asked.finish()
-    counted = _widened(tally) if pipeline.fifo else _as_chosen(tally)
+        return asked.census(letters_of_lane(session, app, pipeline, source.lane))
+    assert source.url is not None, "a source is a queue or what messages wait for"
+    walk = look_into_queue(session, source.url, source.id, asked.see)
+    # After the queue: another run may move a letter from there into the lane meanwhile.
+    beside = letters_of_lane(session, app, pipeline, PARKED_LANE) if source.is_release else ()
     return replace(
-        _with_known(session, app, pipeline, counted),
-        looked_at=looked_at,
-        not_given_back=not_given_back,
-        is_whole=is_whole,
-        in_queue=None if source.url is None else depth(session.aws.sqs, source.url).visible,
+        asked.census(
+            found for found in beside if belongs_to(source.id, found.home, pipeline.parking)
+        ),
+        looked_at=walk.looked_at,
+        not_given_back=walk.not_given_back,
+        is_whole=walk.is_whole,
+        in_queue=depth(session.aws.sqs, source.url).visible,
     )
 
 
@@ -253,47 +227,31 @@ def census_of(
     letters: Iterable[FoundLetter],
 ) -> Census:
     """Which of these letters a run with this selection would take."""
-    tally = _Tally()
-    asked = _Asked(session, pipeline, source, selection, tally, session.say)
-    for found in letters:
-        asked.see(found)
-    asked.finish()
-    return _with_known(session, app, pipeline, _as_chosen(tally))
-
-
-def _with_known(session: Session, app: App, pipeline: DeployedPipeline, counted: Census) -> Census:
-    """The census, with what the ledger has of the letters' last failures."""
-    known = _with_failures(session, app, pipeline, (*counted.taken, *counted.left_out))
-    return replace(
-        counted,
-        taken=tuple(known[letter.copy] for letter in counted.taken),
-        left_out=tuple(known[letter.copy] for letter in counted.left_out),
-    )
+    return _Asked(session, app, pipeline, source, selection).census(letters)
 
 
 class _Asked:
-    """Letters on their way to the router, about a hundred at a time."""
+    """Letters that the router is asked about, a hundred at a time; their bodies are not kept."""
 
     def __init__(
         self,
         session: Session,
+        app: App,
         pipeline: DeployedPipeline,
         source: ReplaySource,
         selection: Selection,
-        tally: _Tally,
-        progress: Progress,
         see: See | None = None,
     ) -> None:
         from deadletter.aws.functions import LambdaRouter
 
+        self._session, self._app, self._pipeline = session, app, pipeline
         self._router = LambdaRouter(session.aws.lambda_, pipeline.router_function)
-        self._release = source.is_release
+        self._source, self._see = source, see
         self._home = source.id if source.id in pipeline.dedicated else MAIN_DLQ
         # The groups of a plan are found by asking about each letter.
         self._selection = replace(selection, groups=None)
-        self._tally = tally
-        self._progress = progress
-        self._see = see
+        self._chosen: list[CountedLetter] = []
+        self._others: list[CountedLetter] = []
         self._waiting: list[FoundLetter] = []
         self._bytes = 0
         self._seen: set[str] = set()
@@ -308,11 +266,38 @@ class _Asked:
         self._seen.add(found.letter.message_id)
         size = len(compact_json(question_to_json(Question(found.letter)))) + 1
         if self._waiting and (len(self._waiting) >= _PARTS or self._bytes + size > MAX_REQUEST):
-            self.finish()
+            self._ask()
         self._waiting.append(found)
         self._bytes += size
 
-    def finish(self) -> None:
+    def census(self, letters: Iterable[FoundLetter]) -> Census:
+        """The letters that were seen, and these, with their last failures on record.
+
+        On FIFO a run takes whole groups: of each group with a letter that it would take. What a
+        restore brings back joins none.
+        """
+        from deadletter.failure.ledger import NO_ROW
+
+        for found in letters:
+            self.see(found)
+        self._ask()
+        groups: set[str] | None = None
+        if self._pipeline.fifo and not self._source.id.startswith(DISCARDED_LETTERS):
+            groups = {each.group for each in self._chosen if not each.left_out and each.group}
+        joined = [each for each in self._others if each.group in (groups or ())]
+        meant = [*self._chosen, *joined]
+        origins = sorted({each.origin for each in meant})
+        rows = ledger_rows(self._session, self._app, self._pipeline, origins)
+        known = [_failed(each, rows.get(each.origin, NO_ROW).last) for each in meant]
+        return Census(
+            taken=tuple(each for each in known if not each.left_out),
+            left_out=tuple(each for each in known if each.left_out),
+            others=len(self._others) - len(joined),
+            widened=len(joined),
+            groups=None if groups is None else tuple(sorted(groups)),
+        )
+
+    def _ask(self) -> None:
         """Asks about the letters that wait."""
         from deadletter.routing.router import Question
         from deadletter.settings.json_fields import BadSettings
@@ -324,7 +309,9 @@ class _Asked:
         ]
         try:
             with aws_errors():
-                picks = self._router.select(questions, self._selection, release=self._release)
+                picks = self._router.select(
+                    questions, self._selection, release=self._source.is_release
+                )
         except BadSettings as error:
             raise Problem(f"These messages can't be chosen so: {error}.", Cause.INPUT) from error
         by_id = {pick.message_id: pick for pick in picks}
@@ -334,8 +321,8 @@ class _Asked:
                 letter = _counted(found, pick)
                 if self._see is not None and pick.chosen and not pick.left_out:
                     self._see(found)
-                (self._tally.chosen if pick.chosen else self._tally.others).append(letter)
-        self._progress(f"{len(self._seen):,} messages counted")
+                (self._chosen if pick.chosen else self._others).append(letter)
+        self._session.say(f"{len(self._seen):,} messages counted")
         self._waiting, self._bytes = [], 0
 
 
@@ -355,41 +342,6 @@ def _counted(found: FoundLetter, pick: Pick) -> CountedLetter:
         applied=pick.applied,
         group=found.letter.group,
     )
-
-
-def _as_chosen(tally: _Tally) -> Census:
-    return Census(
-        tuple(letter for letter in tally.chosen if not letter.left_out),
-        tuple(letter for letter in tally.chosen if letter.left_out),
-        others=len(tally.others),
-    )
-
-
-def _widened(tally: _Tally) -> Census:
-    """On FIFO a run takes whole groups: of each group with a letter that it would take."""
-    groups = {letter.group for letter in tally.chosen if not letter.left_out and letter.group}
-    joined = [letter for letter in tally.others if letter.group in groups]
-    chosen = _as_chosen(tally)
-    return replace(
-        chosen,
-        taken=(*chosen.taken, *(letter for letter in joined if not letter.left_out)),
-        left_out=(*chosen.left_out, *(letter for letter in joined if letter.left_out)),
-        others=chosen.others - len(joined),
-        widened=len(joined),
-        groups=tuple(sorted(groups)),
-    )
-
-
-def _with_failures(
-    session: Session, app: App, pipeline: DeployedPipeline, letters: Sequence[CountedLetter]
-) -> Mapping[str, CountedLetter]:
-    """The letters by their copies, with what the ledger has of their last failures."""
-    from deadletter.failure.ledger import NO_ROW
-
-    rows = ledger_rows(session, app, pipeline, sorted({letter.origin for letter in letters}))
-    return {
-        letter.copy: _failed(letter, rows.get(letter.origin, NO_ROW).last) for letter in letters
-    }
 
 
 def ledger_rows(
@@ -446,20 +398,19 @@ def _by_ledger(
     pipeline: DeployedPipeline,
     source: ReplaySource,
     selection: Selection,
-    progress: Progress,
 ) -> Census:
     """The letters with a failure that were not processed or parked since, nor wait elsewhere."""
     assert source.url is not None, "a live source is a queue"
     elsewhere = _waiting_origins(session, app, pipeline)
-    too_old = session.clock() - pipeline.settings().message_ttl
+    settings = pipeline.settings()
+    too_old = session.clock() - settings.message_ttl
     taken: list[CountedLetter] = []
     left_out: list[CountedLetter] = []
     others = 0
     is_whole = True
     takes_all = frozenset(selection.include) >= frozenset(Reason)
     pattern = compile_pattern(selection.pattern) if selection.pattern else None
-    settings = pipeline.settings()
-    for known in _failing(session, app, pipeline, progress):
+    for known in _failing(session, app, pipeline):
         if known is None:
             is_whole = False
             break
@@ -503,7 +454,7 @@ def _matches(selection: Selection, origin: str, last: Failure) -> bool:
 
 
 def _failing(
-    session: Session, app: App, pipeline: DeployedPipeline, progress: Progress
+    session: Session, app: App, pipeline: DeployedPipeline
 ) -> Iterator[tuple[str, LedgerRow] | None]:
     """Each letter in the index of causes, with its row; None at last if there are too many.
 
@@ -522,7 +473,7 @@ def _failing(
             pages += 1
             origins = [entry.origin for entry in page.entries]
             yield from ledger_rows(session, app, pipeline, origins).items()
-            progress(f"{pages * _PAGE:,} records of causes read, at most")
+            session.say(f"{pages * _PAGE:,} records of causes read, at most")
             after = page.last
             if after is None:
                 break

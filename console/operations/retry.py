@@ -24,9 +24,9 @@ from .errors import Cause, Problem
 from .letter_walk import FoundLetter
 from .places import DEDICATED, DLQ, RUN, Places, place
 from .redrive import RedriveTarget
-from .replay_census import CountedLetter, letters_of, of_outcome, parked_sources
+from .replay_census import CountedLetter, ListedLetter, letters_of, parked_sources
 from .replay_plan import DraftPlan, draft_of, start
-from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch
+from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch, outcomes_of
 from .selection import All, Choice, ChosenPlace, Ids, Pipeline, Terms, choice
 from .session import Answer, Session
 from .sources import Chosen, chosen
@@ -205,15 +205,14 @@ def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -
     outcomes = [term for term in choose.terms if term.key == "outcome"]
     if len(outcomes) != len(choose.terms):
         raise Problem("Of a run messages are chosen by ID or -f outcome=failed", Cause.INPUT)
-    wanted = of_outcome([value for term in outcomes for value in term.values])
-    usual = of_outcome(("failed", "left")) if not request.again else lambda _: True
-    chooses = wanted if outcomes else usual
-    ids = set(choose.ids)
-    if ids:
-        by_outcome = chooses if outcomes else lambda _: True
+    names = [value for term in outcomes for value in term.values]
+    if not (names or choose.ids or request.again):
+        names = ["failed", "left"]
+    wanted, ids = outcomes_of(names), set(choose.ids)
 
-        def chooses(letter: Any) -> bool:
-            return by_outcome(letter) and bool(ids & {letter.name.copy, letter.name.origin})
+    def chooses(letter: ListedLetter) -> bool:
+        is_named = not ids or bool(ids & {letter.name.copy, letter.name.origin})
+        return is_named and (not names or letter.outcome in wanted)
 
     if request.again:
         if request.edit or request.patch:
