@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.replay.plan import DISCARDED_LETTERS, ORIGINALS, ReplayPlan
@@ -376,11 +377,11 @@ class RunSwitch:
 
     def must_be_resumable(self) -> None:
         """Problem with what is possible if the run can't go on: before a person is asked."""
-        _allowed(lambda run, at, by: resumed(run, at=at, by=by), self.before, "resumed")
+        _allowed(resumed, self.before, "resumed")
 
     def must_be_abortable(self) -> None:
         """Problem with what is possible if the run can't be ended: before a person is asked."""
-        _allowed(lambda run, at, by: aborted(run, at=at, by=by, because=""), self.before, "aborted")
+        _allowed(partial(aborted, because=""), self.before, "aborted")
 
     def read(self) -> ReplayRun:
         """The run as it is now."""
@@ -390,31 +391,21 @@ class RunSwitch:
 
     def hold(self, because: str) -> ReplayChange:
         """Send nothing from now on."""
+        change = partial(held, because=because or "a person holds it")
         with self._recorded("run hold", because, {"state": RunState.HELD}) as record:
-            change = self._change(
-                lambda run, at, by: held(run, at=at, by=by, because=because or "a person holds it"),
-                "held",
-                RunState.HELD,
-            )
-            record.done(_facts(change.after))
-        return change
+            return self._change(record, change, "held", RunState.HELD)
 
     def resume(self, because: str) -> ReplayChange:
         """Go on where it was held."""
         with self._recorded("run resume", because, {}) as record:
-            change = self._change(
-                lambda run, at, by: resumed(run, at=at, by=by, because=because), "resumed"
-            )
-            record.done(_facts(change.after))
-        return change
+            return self._change(record, partial(resumed, because=because), "resumed")
 
     def abort(self, because: str, leave_to: str) -> ReplayChange:
         """End the run; what it has in custody goes to `leave_to`."""
         after = {"state": RunState.ABORTED, "messages go to": leave_to}
+        change = partial(aborted, because=because, leave_to=leave_to)
         with self._recorded("run abort", because, after) as record:
-            change = self._abort(because, leave_to)
-            record.done(_facts(change.after))
-        return change
+            return self._change(record, change, "aborted")
 
     def approve(self, because: str) -> ReplayChange:
         """Let the canaries begin."""
@@ -428,15 +419,6 @@ class RunSwitch:
         after = {"state": RunState.ABORTED, "messages go to": _PARKED}
         with self._recorded("run reject", because, after):
             return self._answer(approved=False, because=because)
-
-    def _abort(self, because: str, leave_to: str) -> ReplayChange:
-        change = self._change(
-            lambda run, at, by: aborted(run, at=at, by=by, because=because, leave_to=leave_to),
-            "aborted",
-        )
-        if change.before.state == RunState.WAITING_APPROVAL:
-            self._wake()
-        return change
 
     def _recorded(
         self, command: str, why: str, after: Facts
@@ -458,7 +440,8 @@ class RunSwitch:
 
     def _change(
         self,
-        change: Callable[[ReplayRun, float, str], ReplayRun],
+        record: RecordedChange,
+        change: Callable[..., ReplayRun],
         done: str,
         already: RunState | None = None,
     ) -> ReplayChange:
@@ -466,16 +449,20 @@ class RunSwitch:
         session, by = self.session, person(self.session)
         before = self.before
         for _ in range(_TRIES):
-            if before.state is already:
-                return self._changed(before, before)
-            after = _allowed(change, before, done, session.now.timestamp(), by)
-            try:
-                with aws_errors():
-                    self._runs.change(before, after)
-            except RunRefused:
-                before = self.read()
-                continue
-            return self._changed(before, after)
+            after = before
+            if before.state is not already:
+                after = _allowed(change, before, done, session.now.timestamp(), by)
+                try:
+                    with aws_errors():
+                        self._runs.change(before, after)
+                except RunRefused:
+                    before = self.read()
+                    continue
+            if before.state is RunState.WAITING_APPROVAL:
+                self._wake()
+            changed = self._changed(before, after)
+            record.done(_facts(changed.after))
+            return changed
         raise Problem(
             f"Run {self.id} is being changed all the time: nothing was done. Try again.",
             Cause.FAILED,
@@ -542,14 +529,14 @@ _NO_TASK = {"TaskDoesNotExist", "TaskTimedOut", "InvalidToken"}
 
 
 def _allowed(
-    change: Callable[[ReplayRun, float, str], ReplayRun],
+    change: Callable[..., ReplayRun],
     run: ReplayRun,
     done: str,
     at: float = 0.0,
     by: str = "",
 ) -> ReplayRun:
     try:
-        return change(run, at, by)
+        return change(run, at=at, by=by)
     except RunRefused as error:
         raise Problem(
             f"Nothing was done: run {run.id} is {run.state} and can't be {done}. {_possible(run)}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from deadletter.circuit.state import State
@@ -89,10 +90,6 @@ def _must_be_as_planned(switch: RunSwitch) -> None:
         raise Problem(in_the_way(switch.pipeline, own, "nothing was sent"), Cause.FAILED)
 
 
-def _resume_question(switch: RunSwitch) -> Iterator[str]:
-    yield from _about(switch, "Go on with")
-
-
 def _resume(_: Session, switch: RunSwitch, reason: str) -> ReplayChange:
     return switch.resume(reason)
 
@@ -122,14 +119,6 @@ def _waiting(session: Session, request: RunRequest) -> RunSwitch:
     switch = _found(session, request)
     switch.must_wait()
     return switch
-
-
-def _approve_question(switch: RunSwitch) -> Iterator[str]:
-    return _decision(switch, "Approve")
-
-
-def _reject_question(switch: RunSwitch) -> Iterator[str]:
-    return _decision(switch, "Reject")
 
 
 def _decision(switch: RunSwitch, verb: str) -> Iterator[str]:
@@ -186,7 +175,7 @@ CHANGES: Sequence[Verb] = (
         examples=('dlq run resume 4f0c1b --reason "the bank is back"',),
         change="To resume a run",
         prepare=_resumable,
-        question=_resume_question,
+        question=partial(_about, verb="Go on with"),
         commit=_resume,
         plans=False,
     ),
@@ -216,7 +205,7 @@ CHANGES: Sequence[Verb] = (
         examples=('dlq run approve 4f0c1b --reason "checked with finance"',),
         change="An approval",
         prepare=_waiting,
-        question=_approve_question,
+        question=partial(_decision, verb="Approve"),
         commit=_approve,
         plans=False,
     ),
@@ -227,7 +216,7 @@ CHANGES: Sequence[Verb] = (
         examples=('dlq run reject 4f0c1b --reason "not on a Friday"',),
         change="A rejection",
         prepare=_waiting,
-        question=_reject_question,
+        question=partial(_decision, verb="Reject"),
         commit=_reject,
         plans=False,
     ),
