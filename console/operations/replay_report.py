@@ -168,29 +168,22 @@ def _added_up(switch: RunSwitch) -> Mapping[str, Any]:
         categories[name.cause] = name.category
         if name.is_ordered:
             by_key[name.key][outcome] += 1
-    causes = sorted(by_cause, key=lambda cause: -by_cause[cause].total())[:_MOST_ROWS]
-    keys = sorted(by_key, key=lambda key: (-failed(by_key[key]), -by_key[key].total()))
+
+    def rows(of: str, groups: Mapping[str, Counter[str]]) -> Sequence[dict[str, Any]]:
+        made = [
+            {of: name, "messages": group.total(), "counts": group} for name, group in groups.items()
+        ]
+        return sorted(made, key=lambda row: -row["messages"])
+
     return {
         "messages": counts.total(),
         "counts": counts,
         "returned": returned,
         "causes": [
-            {
-                "cause": cause,
-                "category": categories[cause],
-                "messages": by_cause[cause].total(),
-                "counts": by_cause[cause],
-            }
-            for cause in causes
+            {**row, "category": categories[row["cause"]]} for row in rows("cause", by_cause)
         ],
-        "tenants": [
-            {"tenant": tenant, "messages": group.total(), "counts": group}
-            for tenant, group in sorted(by_tenant.items(), key=lambda entry: -entry[1].total())
-        ],
-        "keys": [
-            {"key": key, "messages": by_key[key].total(), "counts": by_key[key]}
-            for key in keys[:_MOST_ROWS]
-        ],
+        "tenants": rows("tenant", by_tenant),
+        "keys": sorted(rows("key", by_key), key=lambda row: -failed(row["counts"])),
     }
 
 
