@@ -27,6 +27,37 @@ if TYPE_CHECKING:
     from deadletter.redrive.waiting_room import WaitingRoomEntry
     from deadletter.replay.objects import DiscardedLetter
 
+
+@dataclass(frozen=True, slots=True)
+class FoundLetter:
+    """A letter, and where it is: in the queue `home`, or in a lane, where it came from `home`.
+
+    `kept` is the stamp beside a letter of lane `parked`: it says why it is there, and the letter
+    itself may say something older, or nothing.
+    """
+
+    letter: Letter
+    home: str
+    lane: str | None = None
+    kept: Stamp | None = None
+
+    @property
+    def stamp(self) -> Stamp | None:
+        """The stamp of a parked letter, or the one that it carries, whoever wrote it."""
+        if self.kept is not None:
+            return self.kept
+        attribute = self.letter.attributes.get(stamps.NAME)
+        return None if attribute is None else stamps.parse(attribute.value)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids that a person may name it by: of this copy, and of its first life."""
+        stamp = self.stamp
+        return frozenset({self.letter.message_id, stamp.origin if stamp else ""} - {""})
+
+
+See = Callable[[FoundLetter], None]
+
 # A look into a queue that takes nothing out of it. SQS can't be read without receiving: messages
 # are hidden for a short time and given back, also when the look is interrupted.
 
@@ -77,25 +108,26 @@ class Peeked:
     is_whole: bool = True
 
 
-def peek(
-    sqs: SQSClient,
+def look_into_queue(
+    session: Session,
     url: str,
+    home: str,
+    see: See,
     *,
-    missing: Callable[[], int],
-    see: Callable[[MessageTypeDef], None],
-    now: Callable[[], float],
-    reach: Reach = SAMPLE,
+    reach: Reach = WHOLE_QUEUE,
+    missing: Callable[[], int] = lambda: 10,
     visible: int | None = None,
 ) -> Peeked:
-    """Calls `see` with each message of a queue once, and always gives all back.
+    """Calls `see` with each letter of a queue once, and always gives all messages back.
 
-    Before each receive `missing` says how many are still wanted. The look ends when it
-    says 0, when the queue seems empty, or at the end of its reach. `now` is in epoch
-    seconds. `visible` is SQS's estimate of the messages in the queue: once so many have been
-    seen, a single empty poll ends the look, and it does not wait.
+    Before each receive `missing` says how many are still wanted. The look ends when it says 0, when
+    the queue seems empty, or at the end of its reach. `visible` is SQS's estimate of the messages
+    in the queue: once so many have been seen, a single empty poll ends the look, and it does not
+    wait.
     """
+    sqs = session.aws.sqs
     hidden: dict[str, str] = {}
-    until, empty = now() + reach.seconds, 0
+    until, empty = session.clock() + reach.seconds, 0
 
     def seen_all() -> bool:
         return visible is not None and len(hidden) >= visible
@@ -108,7 +140,7 @@ def peek(
             (most := min(10, missing())) > 0
             and len(hidden) < reach.most
             and not seems_empty()
-            and now() < until
+            and session.clock() < until
         ):
             # An estimate of 0 lags behind the first messages: that poll asks all servers.
             wait = 0 if hidden and seen_all() else POLL_SECONDS
@@ -118,7 +150,8 @@ def peek(
                 new = message["MessageId"] not in hidden
                 hidden[message["MessageId"]] = message["ReceiptHandle"]
                 if new:
-                    see(message)
+                    with suppress(NotALetter):
+                        see(FoundLetter(from_api(message), home))
     finally:
         kept = _give_back(sqs, url, list(hidden.values()))
     return Peeked(len(hidden), kept, seems_empty())
@@ -167,64 +200,6 @@ _CHUNK = 100
 
 # Copies of discarded letters in memory at once: each may have a mebibyte.
 _TOGETHER = 50
-
-
-@dataclass(frozen=True, slots=True)
-class FoundLetter:
-    """A letter, and where it is: in the queue `home`, or in a lane, where it came from `home`.
-
-    `kept` is the stamp beside a letter of lane `parked`: it says why it is there, and the letter
-    itself may say something older, or nothing.
-    """
-
-    letter: Letter
-    home: str
-    lane: str | None = None
-    kept: Stamp | None = None
-
-    @property
-    def stamp(self) -> Stamp | None:
-        """The stamp of a parked letter, or the one that it carries, whoever wrote it."""
-        if self.kept is not None:
-            return self.kept
-        attribute = self.letter.attributes.get(stamps.NAME)
-        return None if attribute is None else stamps.parse(attribute.value)
-
-    @property
-    def ids(self) -> frozenset[str]:
-        """The ids that a person may name it by: of this copy, and of its first life."""
-        stamp = self.stamp
-        return frozenset({self.letter.message_id, stamp.origin if stamp else ""} - {""})
-
-
-See = Callable[[FoundLetter], None]
-
-
-def look_into_queue(
-    session: Session,
-    url: str,
-    home: str,
-    see: See,
-    *,
-    reach: Reach = WHOLE_QUEUE,
-    missing: Callable[[], int] = lambda: 10,
-    visible: int | None = None,
-) -> Peeked:
-    """Calls `see` with each letter of a queue while some are `missing`; gives all back."""
-
-    def seen(message: MessageTypeDef) -> None:
-        with suppress(NotALetter):
-            see(FoundLetter(from_api(message), home))
-
-    return peek(
-        session.aws.sqs,
-        url,
-        missing=missing,
-        see=seen,
-        now=session.clock,
-        reach=reach,
-        visible=visible,
-    )
 
 
 def waiting_room(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBWaitingRoom:

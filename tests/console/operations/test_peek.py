@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from console.operations import letter_walk as peeking
-from console.operations.letter_walk import Peeked, peek
+from console.operations.letter_walk import SAMPLE, Peeked, look_into_queue
 
 
 class Queue:
@@ -29,7 +30,8 @@ class Queue:
         if isinstance(answer, BaseException):
             raise answer
         return {"Messages": [
-            {"MessageId": name, "ReceiptHandle": f"{name}{len(self.hidden)}"} for name in answer
+            {"MessageId": name, "ReceiptHandle": f"{name}{len(self.hidden)}", "Body": "{}"}
+            for name in answer
         ]}  # fmt: skip
 
     def change_message_visibility_batch(self, **request: Any) -> Any:
@@ -50,12 +52,14 @@ def look(
     queue: Queue, visible: int | None, wanted: int = 20, now: Callable[[], float] = lambda: 0.0
 ) -> Peeked:
     seen: list[Any] = []
-    return peek(
-        queue,  # type: ignore[arg-type]
+    session: Any = SimpleNamespace(aws=SimpleNamespace(sqs=queue), clock=now)
+    return look_into_queue(
+        session,
         "url",
+        "dlq",
+        seen.append,
+        reach=SAMPLE,
         missing=lambda: wanted - len(seen),
-        see=seen.append,
-        now=now,
         visible=visible,
     )
 
