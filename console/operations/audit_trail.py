@@ -236,7 +236,6 @@ def _time(row: Row) -> datetime:
 class AuditTrail(Answer):
     """What `dlq audit` answers."""
 
-    at: Annotated[datetime, "when it was read"]
     changes: Annotated[Sequence[AuditLine], "the newest first"]
     since: Annotated[datetime, "changes from then on"]
     until: Annotated[datetime, "changes before then"]
@@ -354,7 +353,6 @@ def trail(session: Session, question: AuditQuestion) -> AuditTrail:
     border = _second(shown[-1].at) if rest else moment(floor) if floor else None
     return AuditTrail(
         **session.place,
-        at=session.now,
         changes=shown,
         since=question.since,
         until=question.until,

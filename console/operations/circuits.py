@@ -102,7 +102,6 @@ NOT_ON_RECORD = "why it opened is not on record"
 class CircuitList(Answer):
     """What `dlq circuit list` answers."""
 
-    at: Annotated[datetime, "when it was read"]
     circuits: Annotated[
         Sequence[CircuitRow], "each pipeline's own, and those not closed or overridden"
     ]
@@ -112,7 +111,6 @@ class CircuitList(Answer):
 class CircuitChange(Answer):
     """What `dlq circuit open`, `close` and `release` answer."""
 
-    at: Annotated[datetime, "when it was changed"]
     before: Annotated[CircuitRow, "the circuit as it was"]
     after: Annotated[CircuitRow, "the circuit as it is now"]
 
@@ -125,7 +123,7 @@ def list_circuits(session: Session, pipelines: Sequence[str]) -> CircuitList:
         for pipeline in app.select(pipelines)
         for circuit in own_and_troubled(session, app, pipeline)
     ]
-    return CircuitList(**session.place, at=session.now, circuits=rows)
+    return CircuitList(**session.place, circuits=rows)
 
 
 def show_circuit(session: Session, pipeline: str | None, key: str) -> CircuitRow:
@@ -502,7 +500,7 @@ def _commit(session: Session, plan: CircuitPlan, reason: str) -> CircuitChange:
         now = session.now
         after = circuit_row(name, result.circuit, now)
         record.done(_facts(after))
-    return CircuitChange(**session.place, at=now, before=plan.row, after=after)
+    return CircuitChange(**session.place, before=plan.row, after=after)
 
 
 LIST = Verb(

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
@@ -23,7 +22,7 @@ from .doctor_checks import backlog
 from .errors import Cause, Problem
 from .figures import oldest_ages
 from .queue import DeployedQueue, deployed_queue
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .words import count
 
@@ -67,12 +66,9 @@ SAMPLE: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(Answer):
     """What `dlq init` answers."""
 
-    account: Annotated[str, "AWS account id"]
-    region: Annotated[str, "AWS region"]
-    at: Annotated[datetime, "when it was read"]
     is_whole: Annotated[bool, f"whether the account has at most {MOST_QUEUES} queues"]
     dlqs: Annotated[Sequence[FoundDlq], "its DLQs, those with most messages first"]
     file: Annotated[str, "the file of settings"]
@@ -366,15 +362,13 @@ def _question(plan: InitPlan) -> Iterator[str]:
 
 
 def _commit(session: Session, plan: InitPlan, _: str) -> Inventory:
-    account, settings, aws = plan.account, plan.settings, session.aws
+    account, settings = plan.account, plan.settings
     pipelines = [*settings.pipelines, *plan.added]
     if plan.added:
         settings.write(plan.content)
     dlqs = [_found(account, arn, pipelines) for arn in account.dlq_arns]
     return Inventory(
-        account=aws.account,
-        region=aws.region,
-        at=session.now,
+        **session.place,
         is_whole=account.is_whole,
         dlqs=sorted(dlqs, key=lambda dlq: (-(dlq.messages or 0), dlq.name)),
         file=str(settings.path),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -33,7 +32,7 @@ from .pager import PagerTest
 from .places import QUEUE
 from .queue import DeployedQueue, bare_queue, deployed_queue
 from .removal import Removal
-from .session import Session
+from .session import Answer, Session
 from .verbs import Asked, Verb
 from .watched import Memories, read_memories
 
@@ -105,12 +104,9 @@ class DoctorRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
+class Examination(Answer):
     """What `dlq doctor` answers."""
 
-    account: Annotated[str, "AWS account id"]
-    region: Annotated[str, "AWS region"]
-    at: Annotated[datetime, "when it was read"]
     findings: Annotated[
         Sequence[QueueFault] | None,
         "what is wrong, the worst first; null with --send-page and --removal",
@@ -134,9 +130,9 @@ def read(session: Session, request: DoctorRequest) -> Examination:
     if request.send_page + request.removal + request.account + is_queue > 1:
         raise Problem("Give one of --send-page, --removal, --account and a queue.", Cause.INPUT)
     if request.send_page:
-        return _answer(session, page=pager.publish(session))
+        return Examination(**session.place, page=pager.publish(session))
     if request.removal:
-        return _answer(session, removal=removal.read(session, request.name))
+        return Examination(**session.place, removal=removal.read(session, request.name))
     session.say("Examining")
     if request.account:
         return _of_account(session)
@@ -147,22 +143,18 @@ def read(session: Session, request: DoctorRequest) -> Examination:
     return _examine(session, pipeline.main_url, app, pipeline)
 
 
-def _answer(session: Session, **facts: Any) -> Examination:
-    aws = session.aws
-    return Examination(account=aws.account, region=aws.region, at=session.now, **facts)
-
-
 def _of_account(session: Session) -> Examination:
     context = account.planned(Path("cdk.json"))
     with side_by_side(Deadline(_PATIENCE)) as start:
         ask = Asking(start)
         found = account.examined(session.aws, ask, context)
-    facts = {"pipelines": len(context["pipelines"]), "unchecked": _lost(ask)}
-    return _answer(session, findings=found, **facts)
+    number = len(context["pipelines"])
+    return Examination(**session.place, findings=found, pipelines=number, unchecked=_lost(ask))
 
 
 def _lost(ask: Asking) -> Sequence[str]:
-    return [f"{what}: {why}" for what, why in {w: p.says for w, p in ask.lost}.items()]
+    # A key or a queue that two things need is asked for twice.
+    return [*dict.fromkeys(f"{what}: {why.says}" for what, why in ask.lost)]
 
 
 def _examine(
@@ -231,8 +223,8 @@ def _examine(
             oldest=None if ages is None or dlq is None else (ages() or {}).get(dlq.name),
             **of_app,
         )
-    return _answer(
-        session,
+    return Examination(
+        **session.place,
         dlq=None if dlq is None else dlq.name,
         mains=[main.name for main in mains],
         findings=findings(facts),

@@ -52,7 +52,6 @@ class ListedEndpoint:
 class EndpointList(Answer):
     """What `dlq endpoint list` answers."""
 
-    at: Annotated[datetime, "when it was read"]
     endpoints: Annotated[Sequence[ListedEndpoint], "all endpoints, by tenant and name"]
 
 
@@ -60,7 +59,6 @@ class EndpointList(Answer):
 class EndpointChange(Answer):
     """What `dlq endpoint add` and `disable` answer."""
 
-    at: Annotated[datetime, "when it was changed"]
     endpoint: Annotated[ListedEndpoint, "the endpoint as it stands now"]
     check: Annotated[EndpointCheck | None, "what it answered before that; null if disabled"]
     complaints: Annotated[Sequence[str], "why events would not arrive"]
@@ -267,7 +265,7 @@ class EndpointPlan:
 def _list(session: Session, _: EndpointsRequest) -> EndpointList:
     rows = EndpointTable(session.aws.dynamodb, session.app().endpoints_table).read()
     found = [listed(row, session.now) for row in rows]
-    return EndpointList(**session.place, at=session.now, endpoints=found)
+    return EndpointList(**session.place, endpoints=found)
 
 
 def _to_add(session: Session, request: EndpointRequest) -> EndpointPlan:
@@ -400,9 +398,7 @@ def _changed(session: Session, plan: EndpointPlan, check: EndpointCheck | None) 
         raise Problem(_absent(plan.id), Cause.ABSENT)
     why = [] if check is None else endpoint_check.complaints(check)
     now = session.now
-    return EndpointChange(
-        **session.place, at=now, endpoint=listed(row, now), check=check, complaints=why
-    )
+    return EndpointChange(**session.place, endpoint=listed(row, now), check=check, complaints=why)
 
 
 def _absent(endpoint_id: str) -> str:

@@ -76,7 +76,6 @@ class KeptTrace:
 class ForgottenMessages(Answer):
     """What `dlq forget` answers."""
 
-    at: Annotated[datetime, "when it was asked"]
     pipeline: Annotated[str, "name of the pipeline"]
     by: Annotated[str, "id or key: what was given; a key's value is in no answer"]
     id: Annotated[str | None, "the id that was given; null for a key"]
@@ -224,7 +223,6 @@ class MessagesToForget:
         until = _copies_until(session, self._app, self._notes, now)
         return ForgottenMessages(
             **session.place,
-            at=now,
             pipeline=self.pipeline,
             by="id" if self._id else "key",
             id=self._id,

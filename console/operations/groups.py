@@ -179,7 +179,6 @@ class AttemptFigures:
 class GroupList(Answer):
     """What `dlq groups` answers."""
 
-    at: Annotated[datetime, "when it was read"]
     pipeline: Annotated[str | None, "name of the pipeline; null for a queue of no pipeline"]
     by: Annotated[str, "what the messages are grouped by"]
     messages: Annotated[int, "messages in all groups"]
@@ -578,7 +577,6 @@ def _answer(
     tenants = [tenant for tenant, _ in tenants_of(entries).most_common(MOST_TENANTS)]
     return GroupList(
         **session.place,
-        at=session.now,
         pipeline=name,
         by=str(by),
         messages=len(entries),

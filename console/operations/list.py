@@ -89,7 +89,6 @@ class ListedMessage:
 class MessageList(Answer):
     """What `dlq list` answers."""
 
-    at: Annotated[datetime, "when it was read"]
     messages: Annotated[Sequence[ListedMessage], "the messages, at most --limit"]
     pipelines: Annotated[Sequence[str], "the pipelines that were searched"]
     matching: Annotated[int, "messages that there are, of all that were searched"]
@@ -146,7 +145,6 @@ def read(session: Session, request: ListRequest) -> MessageList:
         notes.append(f"Not in the file, as only a record of it was read: {unwritten:,}.")
     return MessageList(
         **session.place,
-        at=session.now,
         pipelines=tuple(names), messages=tuple(listed), matching=matching, is_at_least=is_at_least,
         searched=tuple(walk.searched), not_searched=tuple(walk.unsearched),
         did_you_mean=() if matching else _near(walk),

@@ -62,7 +62,6 @@ class AlarmMute:
 class PipelineMute(Answer):
     """What `dlq mute` answers."""
 
-    at: Annotated[datetime, "when it was asked or changed"]
     pipeline: Annotated[str, "name of the pipeline"]
     before: Annotated[AlarmMute | None, "the mute before a change; null without one"]
     mute: Annotated[AlarmMute | None, "the mute now; null if its alarms are not muted"]
@@ -164,7 +163,6 @@ class Mutes:
     def _answer(self, before: AlarmMute | None, mute: AlarmMute | None) -> PipelineMute:
         return PipelineMute(
             **self._session.place,
-            at=self._session.now,
             pipeline=self._pipeline.name,
             before=before,
             mute=mute,

@@ -466,7 +466,6 @@ def _ledger_says(counted: Census, settings: Pipeline) -> str:
 class RunsStarted(Answer):
     """What `dlq discard` and `dlq restore` answer."""
 
-    at: Annotated[datetime, "when it was started"]
     pipeline: Annotated[str, "name of the pipeline"]
     messages: Annotated[int, "messages counted"]
     runs: Annotated[Sequence[ReplayRow], "the runs, one for each place, as they were seen last"]
@@ -483,7 +482,6 @@ def started(
     """What was started: the runs that take these letters."""
     return RunsStarted(
         **session.place,
-        at=session.now,
         pipeline=pipeline.name,
         messages=len(letters),
         runs=tuple(runs),

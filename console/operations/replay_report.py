@@ -72,7 +72,6 @@ class RunMinute:
 class RunAccount(Answer):
     """What became of each message of a run."""
 
-    at: Annotated[datetime, "when it was read"]
     run: Annotated[ReplayRow, "the run"]
     final: Annotated[bool, "whether the run itself added it up at its end; else as of now"]
     source: Annotated[str, "where its messages came from"]
@@ -104,7 +103,6 @@ def report(switch: RunSwitch) -> RunAccount:
     unaccounted = int(data.get("unaccounted", 0))
     return RunAccount(
         **session.place,
-        at=session.now,
         run=row(run, plan=plan),
         final=text is not None,
         source=plan.source,

@@ -114,7 +114,6 @@ class ReplayRow:
 class ReplayList(Answer):
     """What `dlq run list` answers."""
 
-    at: Annotated[datetime, "when it was read"]
     runs: Annotated[Sequence[ReplayRow], "live runs first, then the latest"]
 
 
@@ -122,7 +121,6 @@ class ReplayList(Answer):
 class ReplayDetails(Answer):
     """How far a run is."""
 
-    at: Annotated[datetime, "when it was read"]
     run: Annotated[ReplayRow, "the run"]
     source: Annotated[str, "where its messages come from"]
     destination: Annotated[str, "where they go"]
@@ -141,7 +139,6 @@ class ReplayDetails(Answer):
 class ReplayChange(Answer):
     """What `dlq run hold`, `resume`, `abort`, `approve` and `reject` answer."""
 
-    at: Annotated[datetime, "when it was changed"]
     before: Annotated[ReplayRow, "the run as it was"]
     after: Annotated[ReplayRow, "the run as it is now"]
 
@@ -253,7 +250,7 @@ def list_runs(session: Session, pipelines: Sequence[str]) -> ReplayList:
         lost |= lost_runs(session, pipeline, own)
     runs.sort(key=lambda run: (not run.is_live, -run.created, run.id))
     rows = tuple(row(run, lost.get(run.id)) for run in runs)
-    return ReplayList(**session.place, at=session.now, runs=rows)
+    return ReplayList(**session.place, runs=rows)
 
 
 def lost_runs(
@@ -470,7 +467,7 @@ class RunSwitch:
 
     def _changed(self, before: ReplayRun, after: ReplayRun) -> ReplayChange:
         session = self.session
-        return ReplayChange(**session.place, at=session.now, before=row(before), after=row(after))
+        return ReplayChange(**session.place, before=row(before), after=row(after))
 
     def _answer(self, *, approved: bool, because: str) -> ReplayChange:
         """Puts the answer on record and wakes the execution; that writes it into the run's item.
@@ -605,7 +602,6 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
     sends = run.may_send and run.rate > 0 and left > 0
     return ReplayDetails(
         **session.place,
-        at=session.now,
         run=row(run, lost, plan),
         source=plan.source,
         destination=plan.destination,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from shlex import quote
 from typing import Annotated, Any
 
@@ -151,7 +150,6 @@ class RetryPlan:
 class Retried(Answer):
     """What `dlq retry` answers."""
 
-    at: Annotated[datetime, "when it was started"]
     pipeline: Annotated[str, "name of the pipeline"]
     messages: Annotated[int, "messages counted; with --auto those that were moved"]
     runs: Annotated[Sequence[ReplayRow], "the runs, one for each place, as they were seen last"]
@@ -513,7 +511,6 @@ def _answer(
 ) -> Retried:
     return Retried(
         **session.place,
-        at=session.now,
         pipeline=pipeline,
         messages=messages,
         runs=tuple(runs),

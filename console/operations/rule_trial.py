@@ -6,7 +6,6 @@ import base64
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
@@ -91,7 +90,6 @@ class TriedPlace:
 class RuleTrial(Answer):
     """What a rule matches."""
 
-    at: Annotated[datetime, "when it was tried"]
     pipeline: Annotated[str, "the pipeline whose settings it was tried with"]
     rule_id: Annotated[str | None, "the rule; null if it is in no table"]
     pattern: Annotated[Mapping[str, Any], "its event pattern, shorthand included"]
@@ -139,7 +137,6 @@ def read(session: Session, request: TrialRequest) -> Tested:
     settings, pattern = chosen.settings(), compile_pattern(rule.pattern)
     trial = RuleTrial(
         **session.place,
-        at=session.now,
         pipeline=chosen.name,
         rule_id=request.rule,
         pattern=rule.pattern,

@@ -90,7 +90,6 @@ class PipelineRules:
 class RuleList(Answer):
     """What `dlq rules list` answers."""
 
-    at: Annotated[datetime, "when it was read"]
     pipelines: Annotated[Sequence[PipelineRules], "the pipelines, by name"]
     strays: Annotated[
         Sequence[str], "rules of pipelines that this app does not have, as `pipeline/rule_id`"
@@ -120,7 +119,6 @@ def list_rules(session: Session, request: RulesRequest) -> RuleList:
     known = {EVERY_PIPELINE, *(pipeline.name for pipeline in app.pipelines)}
     return RuleList(
         **session.place,
-        at=session.now,
         pipelines=tuple(
             PipelineRules(each.name, tuple(_rules_of(session, app, each, stored)))
             for each in chosen
@@ -301,8 +299,6 @@ class RuleScope:
 class ChangedRule(RuleRevision, Answer):
     """What `dlq rules disable`, `undo` and `remove` answer."""
 
-    at: Annotated[datetime, "when it was written"]
-
 
 def _revise(session: Session, plan: RulePlan, reason: str) -> ChangedRule:
     """Makes the one change of a plan; Problem if the rule has changed meanwhile."""
@@ -312,7 +308,7 @@ def _revise(session: Session, plan: RulePlan, reason: str) -> ChangedRule:
 def _revised(session: Session, plan: RulePlan, reason: str) -> Mapping[str, Any]:
     for change in plan.make(session, reason):
         known = {field.name: getattr(change, field.name) for field in fields(change)}
-        return {**session.place, "at": session.now, **known}
+        return {**session.place, **known}
     raise Problem(
         f"Rule {plan.changes[0].rule_id} has just been changed by another person: nothing was "
         "written. Look again.",

@@ -14,21 +14,23 @@ from .aws import Aws
 from .deadline import Deadline, within
 
 
-class AppLocation(TypedDict):
+class Place(TypedDict):
     """The first fields of every answer."""
 
     account: str
     region: str
     app: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Where an operation looked. The fields of an answer are the keys of its JSON: a promise."""
+    """Where an operation looked, and when. The fields of an answer are its JSON keys: a promise."""
 
     account: Annotated[str, "AWS account id"]
     region: Annotated[str, "AWS region"]
     app: Annotated[str, "name of the app"]
+    at: Annotated[datetime, "when it was read or changed"]
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,9 @@ class Session:
         return datetime.fromtimestamp(self.clock(), UTC)
 
     @property
-    def place(self) -> AppLocation:
+    def place(self) -> Place:
         account = within(Deadline(), "The account (STS)", lambda: self.aws.account)
-        return AppLocation(account=account, region=self.aws.region, app=self.app_name)
+        return Place(account=account, region=self.aws.region, app=self.app_name, at=self.now)
 
     def app(self, deadline: Deadline | None = None) -> apps.App:
         """The app as it is deployed; raises Problem if it is missing, or AWS does not answer."""

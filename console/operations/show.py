@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Annotated
 
 from deadletter.replay.run import RunState
@@ -86,7 +85,6 @@ class ShownCause:
 class Shown(Answer):
     """What `dlq show` answers."""
 
-    at: Annotated[datetime, "when it was read"]
     kind: Annotated[str, f"what the name stands for: {', '.join(NameKind)}"]
     name: Annotated[str, "the name that was asked for"]
     message: Annotated[ShownMessage | None, "the message; null for another kind"] = None
@@ -122,14 +120,14 @@ def read(session: Session, request: ShowRequest) -> Shown:
             says = f"No cause {name!r} fails messages, or has dominated within a day. Those known:"
             look = (f"dlq groups {each}" for each in names)
             raise Problem("\n".join((says, *look)), Cause.ABSENT)
-        return Shown(**session.place, at=session.now, kind=given, name=name, causes=shown)
+        return Shown(**session.place, kind=given, name=name, causes=shown)
     found = known(session, app, name, names)
     kind = given or only(found, name)
     switch = None
     if kind is NameKind.RUN or (kind is None and _RUN.fullmatch(name)):
         switch = _run(session, request.pipeline, name, surely=kind is NameKind.RUN)
     kind = NameKind.RUN if switch else kind or NameKind.MESSAGE
-    said = Shown(**session.place, at=session.now, kind=str(kind), name=name)
+    said = Shown(**session.place, kind=str(kind), name=name)
     if switch is not None:
         return _shown_run(session, said, switch, request)
     match kind:

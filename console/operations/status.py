@@ -41,7 +41,7 @@ from .pipeline_status import MOST_LANES, AlarmState, Flow, LaneStatus, PipelineS
 from .queue import depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .selection import NamedPipelines
-from .session import Answer, AppLocation, Session
+from .session import Answer, Place, Session
 from .verbs import Asked, Verb
 from .watched import (
     Memories,
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
 class AppStatus(Answer):
     """What `dlq status` answers."""
 
-    at: Annotated[datetime, "when it was read"]
     attention: Annotated[Sequence[Attention], "what needs a person, or is good to know"]
     pipelines: Annotated[Sequence[PipelineStatus], "the pipelines, by name"]
     needs_person: Annotated[bool, "whether something in `attention` does"] = False
@@ -92,9 +91,8 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         reads = [_PipelineReads(start, session, app, pipeline) for pipeline in pipelines]
         for pending in reads:
             pending.count_lanes()
-        place = AppLocation(
-            account=account.answer("The account (STS)"), region=aws.region, app=session.app_name
-        )
+        named = account.answer("The account (STS)")
+        place = Place(account=named, region=aws.region, app=session.app_name, at=now)
         statuses = tuple(pending.status(figures, ringing) for pending in reads)
         silent = _silent(start, aws.cloudwatch, app, statuses, now)
     items = [
@@ -106,7 +104,6 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
     items.sort(key=lambda item: item.urgency)
     return AppStatus(
         **place,
-        at=now,
         attention=tuple(items),
         pipelines=statuses,
         needs_person=any(item.needs_person for item in items),

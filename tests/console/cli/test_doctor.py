@@ -8,6 +8,7 @@ import shlex
 import time
 import zipfile
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -233,8 +234,9 @@ def test_the_tag_of_a_paused_mapping_is_read_as_our_circuits_write_it() -> None:
                 raise client_error("ListTags", "AccessDeniedException", "no")
             return {"Tags": {PAUSE_TAG: "x"} if Resource == "paused" else {"team": "x"}}
 
+    aws: Any = SimpleNamespace(functions=Functions())
     said = [
-        doctor._has_pause_tag(Functions(), {"EventSourceMappingArn": arn})  # type: ignore[arg-type]  # only its tags
+        doctor._has_pause_tag(aws, {"EventSourceMappingArn": arn})
         for arn in ("paused", "other", "denied", "")
     ]
     assert said == [True, False, None, None]
