@@ -154,7 +154,7 @@ def answers() -> dict[str, Any]:
 
 def answer_of(command: Any) -> type:
     """The dataclass whose fields are the JSON keys of a command."""
-    return command.callback.__wrapped__.__wrapped__.verb.answer  # type: ignore[no-any-return]
+    return command.callback.__wrapped__.__wrapped__.view.verb.answer  # type: ignore[no-any-return]
 
 
 _TYPES: Mapping[Any, Mapping[str, str]] = {

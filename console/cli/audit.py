@@ -9,11 +9,8 @@ from typing import Any
 from ..operations.audit_trail import OUTSIDE, VERB, AuditLine, AuditTrail
 from ..operations.rule_table import column_changes
 from ..operations.words import clock, count
-from . import verb
-from .command import plain_typer
 from .output import Block, Styled, line
-
-typer_app = plain_typer()
+from .verb import View
 
 
 def _show(answer: AuditTrail) -> Iterator[Block]:
@@ -68,4 +65,4 @@ def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | Non
         yield from column_changes(known if before else {}, after or {})
 
 
-verb.add(typer_app, VERB, _show)
+VIEWS = (View(VERB, _show),)

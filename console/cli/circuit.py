@@ -21,15 +21,12 @@ from ..operations.circuits import (
 from ..operations.session import Session
 from ..operations.words import duration
 from . import asking
-from .command import plain_typer
 from .output import Block, Part, Styled, TextTable, line, said
-from .verb import add
+from .verb import View
 
 # Long enough to call for help, and over before it is forgotten: a circuit held open holds
 # every message of its dependency.
 SUGGESTED = "2h"
-
-typer_app = plain_typer()
 
 
 def _ask(_: Session, plan: CircuitPlan) -> CircuitPlan:
@@ -86,7 +83,8 @@ def _show_changed(change: CircuitChange) -> Iterator[Block]:
         yield from said(text, indent=2)
 
 
-add(typer_app, LIST, _show_list, check=_is_troubled)
-for _verb in HOLDS:
-    add(typer_app, _verb, _show_changed, ask=_ask)
-add(typer_app, RELEASE, _show_changed)
+VIEWS = (
+    View(LIST, _show_list, check=_is_troubled),
+    *(View(verb, _show_changed, ask=_ask) for verb in HOLDS),
+    View(RELEASE, _show_changed),
+)

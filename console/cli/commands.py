@@ -139,7 +139,7 @@ BESIDE_READER = {
 
 
 def module_of(words: str) -> str:
-    """The module of `console.cli` that holds a command in `typer_app`: named as its first word."""
+    """The module of `console.cli` that holds a command in `VIEWS`: named as its first word."""
     return f".{_ELSEWHERE.get(words, words.partition(' ')[0])}"
 
 

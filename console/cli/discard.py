@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from ..operations import discard, forget, restore
 from ..operations.forget import ForgottenMessages, in_words
 from ..operations.words import clock
-from .command import plain_typer
 from .output import Block, Styled, line
-from .run import add_runs, show_run
-
-typer_app = plain_typer()
+from .run import show_run, view_of_runs
 
 
 def _forgotten(answer: ForgottenMessages) -> Iterator[Block]:
@@ -26,6 +23,7 @@ def _forgotten(answer: ForgottenMessages) -> Iterator[Block]:
         yield line(f"Point-in-time copies of the table hold it until {until}.")
 
 
-for verb in (discard.VERB, restore.VERB):
-    add_runs(typer_app, verb)
-add_runs(typer_app, forget.VERB, _forgotten)
+VIEWS = (
+    *(view_of_runs(verb) for verb in (discard.VERB, restore.VERB)),
+    view_of_runs(forget.VERB, _forgotten),
+)

@@ -9,11 +9,8 @@ from ..operations.doctor_checks import ERROR
 from ..operations.pager import PagerTest
 from ..operations.removal import Removal
 from ..operations.words import count
-from .command import plain_typer
 from .output import Block, Line, Styled, line, said, typed
-from .verb import add
-
-typer_app = plain_typer()
+from .verb import View
 
 
 def _attention(answer: Examination) -> bool:
@@ -108,4 +105,4 @@ def _with_command(says: str, command: str | None) -> Iterator[Block]:
         yield from typed(command, 6)
 
 
-add(typer_app, VERB, show, attention=_attention)
+VIEWS = (View(VERB, show, attention=_attention),)

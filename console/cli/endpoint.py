@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from ..operations.endpoint_check import in_words
 from ..operations.endpoints import CHANGES, LIST, EndpointChange, EndpointList
 from ..operations.words import count
-from .command import plain_typer
 from .output import Block, Line, Styled, TextTable, line
-from .verb import add
-
-typer_app = plain_typer()
+from .verb import View
 
 
 def _show_list(answer: EndpointList) -> Iterator[Block]:
@@ -43,6 +40,7 @@ def _show_changed(answer: EndpointChange) -> Iterator[Block]:
         yield from (line(text, indent=2) for text in in_words(answer.check))
 
 
-add(typer_app, LIST, _show_list)
-for _verb in CHANGES:
-    add(typer_app, _verb, _show_changed, attention=lambda answer: answer.complaints)
+VIEWS = (
+    View(LIST, _show_list),
+    *(View(verb, _show_changed, attention=lambda answer: answer.complaints) for verb in CHANGES),
+)

@@ -9,12 +9,9 @@ from ..operations.causes import CauseRow
 from ..operations.grouping import By, Trend
 from ..operations.groups import VERB, GroupList, MessageGroup
 from ..operations.words import clock, count, duration
-from . import verb
-from .command import plain_typer
 from .list import not_searched
 from .output import Block, Line, Part, Styled, TextTable, line, typed
-
-typer_app = plain_typer()
+from .verb import View
 
 MOST_SHOWN = 20
 """Groups on a screen; the JSON has all."""
@@ -155,4 +152,4 @@ def marked(cause: CauseRow, now: datetime) -> Line:
     return line(f"Cause {cause.cause[:8]}{error} is {cause.state}{since}{until}{by}")
 
 
-verb.add(typer_app, VERB, show)
+VIEWS = (View(VERB, show),)

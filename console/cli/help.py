@@ -9,13 +9,10 @@ from typing import Annotated
 from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from ..operations.verbs import Asked, Verb
-from .command import plain_typer
 from .commands import BESIDE_READER, COMMANDS, READER
 from .exit import MEANING
 from .output import SCHEMA, Block, Line, Styled, TextTable, line
-from .verb import add
-
-typer_app = plain_typer()
+from .verb import View
 
 TERMS: Mapping[str, str] = {
     "message": "One SQS message with its history. Its message ID is its first one, for ever; SQS "
@@ -123,13 +120,11 @@ TOPICS: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
 }
 """Each topic with its heading and its lines."""
 
-add(
-    typer_app,
-    Verb(
-        name="help",
-        request=HelpRequest,
-        examples=["dlq help words", "dlq help policies"],
-        read=read,
-    ),
-    _show,
+VERB = Verb(
+    name="help",
+    request=HelpRequest,
+    examples=["dlq help words", "dlq help policies"],
+    read=read,
 )
+
+VIEWS = (View(VERB, _show),)

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 
 from ..operations.dlqs import VERB, Inventory
 from ..operations.words import count, duration
-from .command import plain_typer
 from .output import Block, Line, Part, Styled, TextTable, line, typed
-from .verb import add
-
-typer_app = plain_typer()
+from .verb import View
 
 
 def show(found: Inventory) -> Iterator[Block]:
@@ -67,4 +64,4 @@ def _encryption(encryption: str | None) -> Part:
     return Styled("none", "alarm") if encryption == "none" else encryption
 
 
-add(typer_app, VERB, show, attention=lambda answer: answer.unread)
+VIEWS = (View(VERB, show, attention=lambda answer: answer.unread),)

@@ -10,17 +10,14 @@ from typing import Any
 from ..operations.list import VERB, ListedMessage, MessageList
 from ..operations.places import SearchedPlace, UnsearchedPlace
 from ..operations.words import clock, count, duration, size
-from . import verb
-from .command import plain_typer
 from .output import Block, Line, Styled, line, said, typed
+from .verb import View
 
 # Characters of a body that a terminal is given; JSON has all of it.
 _MAX_BODY = 2_000
 
 # Places that a screen names; JSON has all of them.
 _MAX_PLACES = 12
-
-typer_app = plain_typer()
 
 
 def show(answer: MessageList) -> Iterator[Block]:
@@ -132,4 +129,4 @@ def _some(places: Sequence[str]) -> str:
     return ", ".join(places[:_MAX_PLACES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-verb.add(typer_app, VERB, show, attention=lambda answer: not answer.is_sure)
+VIEWS = (View(VERB, show, attention=lambda answer: not answer.is_sure),)

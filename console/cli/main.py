@@ -12,6 +12,7 @@ import typer
 from .command import ALL_SHARED, Group, Shared, examples, option, plain_typer, with_options
 from .commands import COMMANDS, GROUPS, module_of
 from .exit import DISTRIBUTION, MEANING
+from .verb import add
 
 SAME = {"redrive": "retry", "replay": "retry"}
 """AWS's words for a command of ours: they run it, as it plans and asks first."""
@@ -20,8 +21,10 @@ SAME = {"redrive": "retry", "replay": "retry"}
 @cache
 def _made(words: str) -> Any:
     """The command of these words; only its module is imported."""
-    found = typer.main.get_command(import_module(module_of(words), __package__).typer_app)
-    return getattr(found, "commands", {}).get(words.rpartition(" ")[2], found)
+    views = import_module(module_of(words), __package__).VIEWS
+    alone = plain_typer()
+    add(alone, next(each for each in views if each.verb.name == words.split()[-1]))
+    return typer.main.get_command(alone)
 
 
 @cache

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 
 from ..operations.mutes import VERB, AlarmMute, PipelineMute
 from ..operations.words import clock, count, duration
-from .command import plain_typer
 from .output import Block, Styled, line, typed
-from .verb import add
-
-typer_app = plain_typer()
+from .verb import View
 
 
 def _show(answer: PipelineMute) -> Iterator[Block]:
@@ -47,4 +44,4 @@ def _stands(answer: PipelineMute, mute: AlarmMute) -> str:
             return f"{alarms} muted {until}{left}."
 
 
-add(typer_app, VERB, _show)
+VIEWS = (View(VERB, _show),)

@@ -19,10 +19,7 @@ from ..operations.retry import VERB, Retried, RetryPlan, with_edit
 from ..operations.session import Session
 from ..operations.words import count
 from . import run
-from .command import plain_typer
 from .output import Block, Styled, line, typed
-
-typer_app = plain_typer()
 
 
 def _ask(session: Session, plan: RetryPlan) -> RetryPlan:
@@ -88,4 +85,4 @@ def _report(report: Mapping[str, Any]) -> Iterator[Block]:
         yield line(figure, indent=2)
 
 
-run.add_runs(typer_app, VERB, _show, _attention, ask=_ask)
+VIEWS = (run.view_of_runs(VERB, _show, _attention, ask=_ask),)

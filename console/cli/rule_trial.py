@@ -8,12 +8,9 @@ from ..operations.rule_file import RuleFiles
 from ..operations.rule_trial import TEST, RuleTrial, Tested
 from ..operations.rules import about, matches_of
 from ..operations.words import count, duration
-from .command import plain_typer
 from .list import not_searched
 from .output import Block, Line, Styled, TextTable, line, said
-from .verb import add
-
-typer_app = plain_typer()
+from .verb import View
 
 _MAX_MISSED = 10  # rows of the table of missed fields
 
@@ -65,4 +62,4 @@ def _files(answer: RuleFiles) -> Iterator[Block]:
         yield line(f"Not checked without a cdk.json: {'; '.join(answer.unchecked)}.")
 
 
-add(typer_app, TEST, _tested, attention=lambda answer: answer.files and answer.files.mistakes)
+VIEWS = (View(TEST, _tested, attention=lambda answer: answer.files and answer.files.mistakes),)

@@ -23,12 +23,8 @@ from ..operations.rules import (
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking
-from .command import plain_typer
 from .output import Block, Line, Part, Styled, line, typed
-from .verb import add
-
-typer_app = plain_typer()
-
+from .verb import View
 
 # The list.
 
@@ -131,9 +127,9 @@ def _applied(answer: AppliedRules) -> Iterator[Block]:
         yield line(Styled(says, "alarm"), f"{', '.join(answer.raced)}; look again.")
 
 
-add(typer_app, rules.LIST, _list)
-add(typer_app, rules.ADD, _changed, ask=_ending, says_plan=True)
-add(typer_app, rules.DISABLE, _changed)
-add(typer_app, rules.REMOVE, _changed)
-add(typer_app, rules.UNDO, _changed)
-add(typer_app, APPLY, _applied, attention=lambda answer: answer.raced)
+VIEWS = (
+    View(rules.LIST, _list),
+    View(rules.ADD, _changed, ask=_ending, says_plan=True),
+    *(View(verb, _changed) for verb in (rules.DISABLE, rules.REMOVE, rules.UNDO)),
+    View(APPLY, _applied, attention=lambda answer: answer.raced),
+)

@@ -8,8 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from deadletter.replay.run import RunState
 
 from ..operations.replay_plan import RunsStarted
@@ -31,14 +29,11 @@ from ..operations.session import Session
 from ..operations.verbs import Verb
 from ..operations.words import clock, count, duration
 from . import output
-from .command import plain_typer
 from .output import Block, Line, Styled, TextTable, line, said, typed
-from .verb import add
+from .verb import View
 
 if TYPE_CHECKING:
     from ..operations.retry import Retried
-
-typer_app = plain_typer()
 
 # Seconds between two looks at a run that is watched.
 WATCH_SECONDS = 2.0
@@ -94,15 +89,14 @@ def show_ended(answer: RunsStarted | Retried) -> Iterator[Block]:
         yield from show_run(run)
 
 
-def add_runs(
-    parent: typer.Typer,
+def view_of_runs(
     verb: Verb,
     show: Callable[[Any], Iterator[Block]] = show_ended,
     attention: Callable[[Any], object] = needs_person,
     **more: Any,
-) -> None:
-    """Make a verb that starts runs a command: it follows them to their end."""
-    add(parent, verb, show, follow=_followed, attention=attention, **more)
+) -> View:
+    """The view of a verb that starts runs: it follows them to their end."""
+    return View(verb, show, follow=_followed, attention=attention, **more)
 
 
 def show_run(run: ReplayRow) -> Iterator[Block]:
@@ -331,6 +325,7 @@ def _group(group: GroupAccount) -> tuple[str, str, str]:
     return f"{group.name or 'not on record'}{category}", f"{group.messages:,}", counts
 
 
-add(typer_app, LIST, show_list, attention=_is_troubled)
-for _verb in CHANGES:
-    add(typer_app, _verb, _show_change)
+VIEWS = (
+    View(LIST, show_list, attention=_is_troubled),
+    *(View(verb, _show_change) for verb in CHANGES),
+)

@@ -28,18 +28,15 @@ from ..operations.session import Session
 from ..operations.show import VERB, Shown, ShownCause, ShowRequest
 from ..operations.show import read as shown
 from ..operations.words import clock, count, duration, size
-from . import verb
 from .audit import show_change
 from .circuit import show_circuit
-from .command import plain_typer
 from .exit import PAGE_NEEDS
 from .groups import in_versions, marked, table
 from .list import content
 from .output import Block, Line, Part, Styled, TextTable, line, said, typed
 from .rules import show_rules
 from .run import show_account, show_details
-
-typer_app = plain_typer()
+from .verb import View
 
 _SECONDS = {"message_ttl", "idempotency_keep"}
 _OWN_LINES = {"circuit", "replay"}
@@ -119,7 +116,7 @@ def _read(session: Session, request: ShowRequest) -> Shown:
     return replace(answer, outcomes=replace(account, file=request.html))
 
 
-verb.add(typer_app, replace(VERB, read=_read), show, attention=_attention)
+VIEWS = (View(replace(VERB, read=_read), show, attention=_attention),)
 
 
 # A message.

@@ -19,11 +19,8 @@ from ..operations.pipeline_status import Flow, FlowNode, Outlook, PipelineStatus
 from ..operations.queue import QueueDepth
 from ..operations.status import VERB, AppStatus
 from ..operations.words import clock, count, duration, moment
-from .command import plain_typer
 from .output import Block, Line, Part, Styled, TextTable, end_progress, line, live, typed
-from .verb import add
-
-typer_app = plain_typer()
+from .verb import View
 
 # Seconds between two pictures.
 _EVERY = 5.0
@@ -354,11 +351,4 @@ def _last_run_did(run: Mapping[str, Any] | None) -> str:
     return f", {moved:,} moved, {failed:,} failed{why}"
 
 
-add(
-    typer_app,
-    VERB,
-    show,
-    attention=_is_unread,
-    check=lambda answer: answer.needs_person,
-    watch=_watch,
-)
+VIEWS = (View(VERB, show, _is_unread, check=lambda answer: answer.needs_person, watch=_watch),)

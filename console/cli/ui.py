@@ -15,12 +15,9 @@ from ..operations.audit_trail import BY_PAGE
 from ..operations.errors import Cause, Problem
 from ..operations.session import Answer, Session
 from ..operations.verbs import Asked, Verb
-from .command import plain_typer
 from .exit import PAGE_NEEDS
 from .output import Block, Line, line, show
-from .verb import add
-
-typer_app = plain_typer()
+from .verb import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +85,4 @@ VERB = Verb(
     read=_served,
 )
 
-add(typer_app, VERB, lambda answer: [line(answer.says)])
+VIEWS = (View(VERB, lambda answer: [line(answer.says)]),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -29,44 +30,49 @@ DRY_RUN = option(
 )
 
 
-def add(
-    parent: typer.Typer,
-    verb: Verb,
-    show: Show,
-    *,
-    attention: Callable[[Any], object] = lambda _: False,
-    ask: Callable[[Session, Any], Any] = lambda _, plan: plan,
-    follow: Callable[[Session, Any], Any] = lambda _, done: done,
-    check: Callable[[Any], bool] = lambda _: False,
-    watch: Callable[[Callable[[], Any]], Any] | None = None,
-    says_plan: bool = False,
-) -> None:
-    """Make the verb a command of `parent`; `show` is its answer for a person.
+@dataclass(frozen=True, slots=True)
+class View:
+    """A verb as a command, and its answer for a person (`show`).
 
-    `attention` says whether it ends with 1, as something has failed or needs a person.
-    `ask` completes a plan with what a person says, and `follow` what was done with what has come of
-    it. `check` says whether --check, if the request has it, ends with 1. `watch` shows the answer
-    again and again with --watch, and returns the last one. With `says_plan` a person who was not
-    asked reads the plan above the answer.
+    attention  whether the exit status is 1, as something has failed or needs a person
+    ask        completes a plan with what a person says
+    follow     what was done, with what has come of it
+    check      whether --check, if the request has it, ends with 1
+    watch      shows the answer again and again with --watch, and returns the last one
+    says_plan  whether a person who was not asked reads the plan above the answer
     """
+
+    verb: Verb
+    show: Show
+    attention: Callable[[Any], object] = lambda _: False
+    ask: Callable[[Session, Any], Any] = lambda _, plan: plan
+    follow: Callable[[Session, Any], Any] = lambda _, done: done
+    check: Callable[[Any], bool] = lambda _: False
+    watch: Callable[[Callable[[], Any]], Any] | None = None
+    says_plan: bool = False
+
+
+def add(parent: typer.Typer, view: View) -> None:
+    """Make the view a command of `parent`."""
+    verb, show = view.verb, view.show
     asked = list(verb.asked())
 
     def run(session: Session, /, **given: Any) -> Reply[Any]:
         request = verb.request(**_values(asked, given))
         if verb.read is not None:
             read = partial(verb.read, session, request)
-            shown = watch is not None and request.watch
-            answer = watch(read) if watch is not None and shown else read()
-            is_found = getattr(request, "check", False) and check(answer)
-            ends = _status(is_found or attention(answer))
+            shown = view.watch is not None and request.watch
+            answer = view.watch(read) if view.watch is not None and shown else read()
+            is_found = getattr(request, "check", False) and view.check(answer)
+            ends = _status(is_found or view.attention(answer))
             return Reply(answer, (lambda _: ()) if shown else show, ends)
         unasked: list[str] = []
-        done = _change(session, verb, request, given, ask, unasked)
+        done = _change(session, view, request, given, unasked)
         if isinstance(done, Planned):
             return Reply(done, _planned)
-        done = follow(session, done)
-        plan = chain(*map(said, unasked)) if says_plan else ()
-        return Reply(done, lambda done: chain(plan, show(done)), _status(attention(done)))
+        done = view.follow(session, done)
+        plan = chain(*map(said, unasked)) if view.says_plan else ()
+        return Reply(done, lambda done: chain(plan, show(done)), _status(view.attention(done)))
 
     options = [
         option(field.name, _annotation(field), _default(field))
@@ -82,7 +88,7 @@ def add(
         options.append(option("confirm", asking.Confirm))
     if any(field.names_pipelines for field in asked):
         options.append(option(OF_PIPELINES, SomePipelines))
-    run.__dict__.update(verb=verb, show=show)
+    run.__dict__["view"] = view
     command(parent, verb.name, run, options, says=verb.help, example=verb.examples)
 
 
@@ -91,17 +97,13 @@ def _status(attention: object) -> Exit:
 
 
 def _change(
-    session: Session,
-    verb: Verb,
-    request: Any,
-    given: dict[str, Any],
-    ask: Callable[[Session, Any], Any],
-    unasked: list[str],
+    session: Session, view: View, request: Any, given: dict[str, Any], unasked: list[str]
 ) -> Any:
     """What was done, or with --dry-run what would be: prepare, ask, commit.
 
     With --yes the plan is added to `unasked`.
     """
+    verb = view.verb
     assert verb.prepare is not None
     assert verb.commit is not None
     only_planned, reason = given.get("dry_run"), given.get("reason")
@@ -111,7 +113,7 @@ def _change(
     end_progress()
     if verb.question is None:
         return verb.commit(session, plan, why)
-    plan = ask(session, plan)
+    plan = view.ask(session, plan)
     would = list(verb.question(plan))
     if only_planned:
         would += verb.trial(session, plan) if verb.trial is not None else ()

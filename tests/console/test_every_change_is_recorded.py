@@ -106,7 +106,7 @@ def test_each_command_that_changes_something_is_typed_here() -> None:
     }
     assert sorted(may_record) == CHANGING
     entries = commands_page.commands().items()
-    verbs = {path: entry.callback.__wrapped__.__wrapped__.verb for path, entry in entries}
+    verbs = {path: entry.callback.__wrapped__.__wrapped__.view.verb for path, entry in entries}
     # What has no reason has no row: init writes a file of yours.
     changing = {path for path, verb in verbs.items() if verb.commit and verb.reasoned}
     assert changing <= set(TYPED)

@@ -120,7 +120,7 @@ class Longest(Random):
         return self.sample(LONGEST, 2)
 
 
-VIEWS = {path: entry.callback.__wrapped__.__wrapped__ for path, entry in commands().items()}
+VIEWS = {path: entry.callback.__wrapped__.__wrapped__.view for path, entry in commands().items()}
 
 SUGGESTED = re.compile(rf"\b(dlq ({'|'.join(COMMANDS)})\b|(aws|npx|cdk) [a-z0-9-]+ [a-z-])")
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.cli import output, progress
+from console.cli import output
 from console.cli.exit import Exit
 from console.cli.output import Reply, Styled, TextTable, line, said, show
 from tests.console.terminal import Terminal
@@ -144,7 +144,7 @@ def test_a_person_at_a_terminal_sees_what_is_waited_for_and_then_nothing_of_it(
 ) -> None:
     """A log gets no line, and no text controls the terminal."""
     monkeypatch.setattr(sys, "stderr", screen)
-    progress.say("Asking about \x1b[2J")
-    progress.end()
-    progress.end()
+    output.say("Asking about \x1b[2J")
+    output.end_progress()
+    output.end_progress()
     assert screen.getvalue() == written

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from console.cli import progress
+from console.cli import output
 from console.cli.exit import Exit
 from deadletter.aws.dynamodb import plain
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
@@ -184,8 +184,8 @@ def test_a_watched_run_is_shown_until_it_ends(
         )
 
     said: list[str] = []
-    monkeypatch.setattr(progress, "pause", end)
-    monkeypatch.setattr(progress, "say", said.append)
+    monkeypatch.setattr(output, "pause", end)
+    monkeypatch.setattr(output, "say", said.append)
     done = dlq(f"show {RUN} --watch --json")
     assert [text.split()[0] for text in said if text] == ["RUNNING"]
     assert json.loads(done.stdout)["run"]["run"]["state"] == "DONE"

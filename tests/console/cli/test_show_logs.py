@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from console.cli import progress
+from console.cli import output
 from console.cli.exit import Exit
 from console.operations import life_logs
 from deadletter.testing.fakes import client_error
@@ -61,7 +61,7 @@ def insights(cloud: Cloud, functions: FakeLambda, monkeypatch: pytest.MonkeyPatc
     cloud.deploy("orders")
     fake = FakeLogs()
     connecting(monkeypatch, logs=lambda _: fake)
-    monkeypatch.setattr(progress, "pause", lambda _: None)
+    monkeypatch.setattr(output, "pause", lambda _: None)
     return fake
 
 
@@ -130,7 +130,7 @@ def test_queries_that_do_not_end_in_time_or_are_interrupted_are_stopped(
 ) -> None:
     cloud.failed("orders", ORIGIN, request_id="req-1")
     insights.never_ends = True
-    monkeypatch.setattr(progress, "pause", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(output, "pause", Mock(side_effect=KeyboardInterrupt))
     dlq(f"show {ORIGIN} --logs", ends=Exit.STOPPED)
     assert insights.stopped == ["q0"]
     monkeypatch.setattr(life_logs, "SECONDS", 0)
