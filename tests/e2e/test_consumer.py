@@ -13,10 +13,10 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from deadletter.contract import Category
-from deadletter.events.schema import problems
 from tests.e2e import canaries
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Post, Receiver
+from tests.events.emitted import problems
 
 
 @pytest.fixture
