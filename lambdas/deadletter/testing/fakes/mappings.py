@@ -52,7 +52,7 @@ class MemoryMappings:
     def create_event_source_mapping(
         self, *, FunctionName: str, EventSourceArn: str, **limits: Mapping[str, int]
     ) -> dict[str, Any]:
-        """`limits` are ScalingConfig or ProvisionedPollerConfig; an empty one is none."""
+        """ScalingConfig and ProvisionedPollerConfig are `limits`; an empty one sets no limit."""
         uuid = f"00000000-0000-4000-8000-{len(self._mappings):012}"
         arn = f"arn:aws:lambda:us-east-1:123456789012:event-source-mapping:{uuid}"
         stored = _Stored(arn, FunctionName, EventSourceArn, changed_at=self._clock())
