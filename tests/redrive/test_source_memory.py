@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from deadletter.pace.auto_rate import AutoRate
 from deadletter.redrive.journal import GRACE
+from deadletter.redrive.report import REMEMBERED_TROUBLES, Report
 from deadletter.redrive.round_robin import LastTurn
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE
 from deadletter.redrive.source_memory import (
     BRIEF_FOR,
-    REMEMBERED_TROUBLES,
     UNKNOWN,
     RunEnd,
     SourceMemory,
@@ -21,12 +23,29 @@ from deadletter.redrive.source_memory import (
     was_just_empty,
     with_lost_run,
 )
+from deadletter.signals.figures import Count
 from tests.each_row import each_row
+
+
+def end_of(
+    at: float,
+    stopped: str,
+    *,
+    well: bool = True,
+    trouble: str = "",
+    troubles: Sequence[str] = (),
+    looks: int = 0,
+    **rest: Any,
+) -> RunEnd:
+    """The end of a run that counted these troubles and looks."""
+    counts = {**dict.fromkeys(troubles, 1), Count.LOOKED_AT: looks}
+    report = Report("orders", "dlq", stopped, counts, ended_well=well, trouble=trouble)
+    return RunEnd(ended=at, report=report, **rest)
 
 
 def test_a_run_that_ends_well_forgets_the_trouble_and_not_what_single_letters_need() -> None:
     before = SourceMemory(trouble="denied", ended_well_at=10, troubles={"Undecided": 10})
-    end = RunEnd(ended=70, stopped="nothing to do", troubles=["Unsendable"])
+    end = end_of(70, "nothing to do", troubles=["Unsendable"])
     assert after_run(before, end) == SourceMemory(
         ended_at=70,
         ended_well_at=70,
@@ -36,14 +55,14 @@ def test_a_run_that_ends_well_forgets_the_trouble_and_not_what_single_letters_ne
 
 
 def test_a_run_that_does_not_end_well_leaves_its_trouble() -> None:
-    end = RunEnd(ended=70, stopped="x", well=False, trouble="denied")
+    end = end_of(70, "x", well=False, trouble="denied")
     memory = after_run(SourceMemory(ended_well_at=10), end)
     assert (memory.ended_at, memory.ended_well_at, memory.trouble) == (70, 10, "denied")
 
 
 def test_fruitless_runs_are_counted_until_a_letter_moves() -> None:
     def run(memory: SourceMemory, ended: float, fruitless: bool | None) -> SourceMemory:
-        return after_run(memory, RunEnd(ended=ended, stopped="x", fruitless=fruitless))
+        return after_run(memory, end_of(ended, "x", fruitless=fruitless))
 
     memory = run(run(UNKNOWN, 10, True), 20, True)
     assert (memory.fruitless, memory.fruitless_at) == (2, 20)
@@ -53,30 +72,30 @@ def test_fruitless_runs_are_counted_until_a_letter_moves() -> None:
 
 
 def test_a_run_that_kept_no_rate_leaves_the_one_of_before() -> None:
-    memory = after_run(UNKNOWN, RunEnd(ended=70, stopped="x", auto_rate=AutoRate(80.0)))
+    memory = after_run(UNKNOWN, end_of(70, "x", auto_rate=AutoRate(80.0)))
     assert memory.auto_rate == AutoRate(80.0)
-    memory = after_run(memory, RunEnd(ended=130, stopped="nothing to do"))
+    memory = after_run(memory, end_of(130, "nothing to do"))
     assert memory.auto_rate == AutoRate(80.0)
 
 
 def test_the_oldest_letter_is_the_least_until_a_pass_has_seen_all() -> None:
-    memory = after_run(SourceMemory(oldest=50), RunEnd(ended=70, stopped="x", oldest=60))
+    memory = after_run(SourceMemory(oldest=50), end_of(70, "x", oldest=60))
     assert memory.oldest == 50
-    memory = after_run(memory, RunEnd(ended=80, stopped="x", oldest=40))
+    memory = after_run(memory, end_of(80, "x", oldest=40))
     assert memory.oldest == 40
-    memory = after_run(memory, RunEnd(ended=90, stopped="x", oldest=60, pass_began=85))
+    memory = after_run(memory, end_of(90, "x", oldest=60, pass_began=85))
     assert (memory.oldest, memory.emptied_at) == (60, None)
 
 
 def test_an_empty_queue_forgets_age_and_looks() -> None:
     before = SourceMemory(oldest=50, looks=7, looked_at=60)
-    end = RunEnd(ended=90, stopped="nothing to do", pass_began=85, emptied=True)
+    end = end_of(90, "nothing to do", pass_began=85, emptied=True)
     memory = after_run(before, end)
     assert (memory.oldest, memory.looks, memory.emptied_at) == (None, 0, 85)
 
 
 def test_looks_add_up_and_a_look_is_no_run() -> None:
-    end = RunEnd(ended=90, stopped="looked", looks=3, oldest=50)
+    end = end_of(90, "looked", looks=3, oldest=50)
     memory = after_look(after_look(UNKNOWN, end), end)
     assert memory == SourceMemory(looks=6, looked_at=90, oldest=50)
 
@@ -152,27 +171,25 @@ def test_the_pause_runs_from_the_end_of_the_last_fruitless_run() -> None:
 
 def test_a_run_that_names_no_trouble_leaves_the_known_one() -> None:
     before = SourceMemory(trouble="denied")
-    assert after_run(before, RunEnd(ended=70, stopped="x", well=False)).trouble == "denied"
-    other = RunEnd(ended=70, stopped="x", well=False, trouble="throttled")
+    assert after_run(before, end_of(70, "x", well=False)).trouble == "denied"
+    other = end_of(70, "x", well=False, trouble="throttled")
     assert after_run(before, other).trouble == "throttled"
 
 
 def test_a_run_that_gave_no_turns_leaves_the_last_one_as_it_is() -> None:
     before = SourceMemory(last_turn=LastTurn("due", "circuit:a"))
-    assert after_run(before, RunEnd(ended=70, stopped="x")).last_turn == LastTurn(
-        "due", "circuit:a"
-    )
+    assert after_run(before, end_of(70, "x")).last_turn == LastTurn("due", "circuit:a")
     moved = LastTurn("queue", "circuit:b")
-    assert after_run(before, RunEnd(ended=70, stopped="x", last_turn=moved)).last_turn == moved
+    assert after_run(before, end_of(70, "x", last_turn=moved)).last_turn == moved
 
 
 def test_a_rescue_remembers_letters_that_need_a_person_and_no_end_of_a_run() -> None:
     before = SourceMemory(
         ended_at=50.0, stopped="done", trouble="denied", fruitless=2, troubles={"Undecided": 10.0}
     )
-    end = RunEnd(
-        ended=90,
-        stopped="x",
+    end = end_of(
+        90,
+        "x",
         well=False,
         trouble="other",
         fruitless=True,
@@ -193,8 +210,8 @@ def test_a_rescue_remembers_letters_that_need_a_person_and_no_end_of_a_run() -> 
 
 def test_without_a_look_the_time_of_the_last_one_stays() -> None:
     before = SourceMemory(looks=7, looked_at=60.0)
-    assert after_look(before, RunEnd(ended=90, stopped="x")) == before
-    assert after_look(before, RunEnd(ended=90, stopped="x", looks=1)).looked_at == 90
+    assert after_look(before, end_of(90, "x")) == before
+    assert after_look(before, end_of(90, "x", looks=1)).looked_at == 90
 
 
 def test_a_source_that_no_run_has_seen_has_no_looks_no_lease_and_no_fruitless_runs() -> None:

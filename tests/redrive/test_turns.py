@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from deadletter.aws.wiring.world import in_threads
 from deadletter.pace.rate import Rate
@@ -59,7 +60,7 @@ def limits() -> RunLimits:
     return redriver._limits(redriver._clock() + 55, RunPaid(Rate(50, 50), 0.0))
 
 
-def turns_of(workers: Mapping[str, Sequence[Pile]], run: RunLimits, tally: Tally) -> Turns:
+def turns_of(workers: Mapping[str, Sequence[Any]], run: RunLimits, tally: Tally) -> Turns:
     return Turns(last=NO_TURN, letters=LETTERS, workers=workers, run=run, tally=tally)
 
 

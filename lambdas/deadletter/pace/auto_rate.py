@@ -209,12 +209,16 @@ def fresh_outcomes(
     since = now - FRESH_SECONDS
     if rate.direction is Direction.FALLEN:
         since = max(since, rate.changed_at - policy.bucket)
-    buckets = [
-        bucket
-        for bucket in circuit.in_window(policy, now)
-        if bucket.number * policy.bucket >= since
-    ]
-    return OutcomeCounts(sum(each.good for each in buckets), sum(each.bad for each in buckets))
+    return outcomes_since(circuit, policy, since, now)
+
+
+def outcomes_since(
+    circuit: Circuit, policy: CircuitPolicy, since: float, now: float
+) -> OutcomeCounts:
+    """The outcomes that a circuit has counted since a time (epoch seconds)."""
+    window = circuit.in_window(policy, now)
+    recent = [each for each in window if each.number * policy.bucket >= since]
+    return OutcomeCounts(sum(each.good for each in recent), sum(each.bad for each in recent))
 
 
 def latest_outcomes(

@@ -10,7 +10,7 @@ from typing import Any
 from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import HOUR, MINUTE, Mode, with_config_keys
 from deadletter.message.queue import MAX_BATCH, Depth, QueueUnavailable, ReceivedLetter
-from deadletter.pace.auto_rate import DEEP
+from deadletter.pace.auto_rate import DEEP, outcomes_since
 from deadletter.pace.lane import LanePace
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid, rate_of
@@ -71,7 +71,6 @@ from deadletter.redrive.source_memory import (
     after_run,
     after_step,
     first_step,
-    outcomes_since,
     seconds_until_next_try,
     was_just_empty,
     with_lost_run,
@@ -291,16 +290,11 @@ class Redriver:
     def _end(self, report: Report) -> RunEnd:
         return RunEnd(
             ended=self._clock(),
-            stopped=report.stopped,
-            well=report.ended_well,
-            trouble=report.trouble,
+            report=report,
             fruitless=self._tally.fruitless,
             oldest=self._tally.oldest_left,
-            looks=report.counts.get(Count.LOOKED_AT, 0),
             pass_began=self._pass_began,
             emptied=self._emptied,
-            troubles=report.troubles,
-            bad_rows=report.bad_rows,
             last_turn=self._last_turn,
             auto_rate=None if self._rate_keeper is None else self._rate_keeper.rate,
             first_step=None if self._step is None else after_step(self._step, self._moved),

@@ -12,7 +12,7 @@ from deadletter.redrive.concurrency import InParallel
 from deadletter.redrive.draining import DrainSetup
 from deadletter.redrive.journal import Journal
 from deadletter.redrive.lease import Lease
-from deadletter.redrive.waiting_room import ReviewableRoom
+from deadletter.redrive.waiting_room import WaitingRoom
 
 if TYPE_CHECKING:
     from deadletter.redrive.observed import Observations
@@ -52,7 +52,7 @@ class RedriverSetup(DrainSetup):
     main: Queue
     main_arn: str
     journal: Journal
-    room: ReviewableRoom
+    room: WaitingRoom
     circuits: Circuits
     lease: Lease
     owner: str

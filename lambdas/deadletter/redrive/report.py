@@ -11,7 +11,6 @@ from typing import Any
 
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.order import MAIN, Order
-from deadletter.redrive.source_memory import MOST_BAD_ROWS, REMEMBERED_TROUBLES
 from deadletter.routing.decision import Decision, Park, encode
 from deadletter.signals.figures import COUNTED, Count, Figure
 
@@ -20,6 +19,23 @@ WAYS = (Figure.REDRIVEN, Figure.MOVED_TO_PARKING, Figure.HELD, Figure.DIVERTED)
 
 DOMINANT_FROM = 11
 """Letters that must have failed alike: with fewer, a majority means little."""
+
+
+LETTER_TROUBLES = (
+    Figure.POSSIBLE_DUPLICATE,
+    Count.REDRIVE_UNRECORDED,
+    Count.UNSENDABLE,
+    Count.UNDECIDED,
+    Count.BAD_ROW,
+)
+"""The metrics of single letters that a person has to look at."""
+
+REMEMBERED_TROUBLES = (*LETTER_TROUBLES, Count.DOMINANT_FAILURE)
+"""The metrics whose time is remembered when a run counts them: each of them is a page."""
+
+
+MOST_BAD_ROWS = 10
+"""Rows that cannot be read, whose names are remembered: a lease's item is read in each minute."""
 
 
 def nothing(_metric: str, _number: int) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from deadletter.circuit.state import Circuit, CircuitPolicy, OutcomeCounts
+from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import DAY, HOUR, MINUTE
 from deadletter.pace.auto_rate import AutoRate
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPaid
+from deadletter.redrive.report import MOST_BAD_ROWS, Report
 from deadletter.redrive.round_robin import NO_TURN, LastTurn
-from deadletter.signals.figures import Count, Figure
+from deadletter.signals.figures import Count
 
 FIRST_STEPS = (1, 2, 5, 20)
 """Letters that each of the first runs moves at most."""
@@ -40,32 +41,6 @@ def after_step(step: int, moved: int) -> int:
     """The step that the next run begins with."""
     return step + 1 if step < PAST and moved >= FIRST_STEPS[step] else step
 
-
-def outcomes_since(
-    circuit: Circuit, policy: CircuitPolicy, since: float, now: float
-) -> OutcomeCounts:
-    """The outcomes that a circuit has counted since a time (epoch seconds)."""
-    buckets = [
-        bucket for bucket in circuit.in_window(policy, now) if bucket.number * policy.bucket > since
-    ]
-    return OutcomeCounts(sum(each.good for each in buckets), sum(each.bad for each in buckets))
-
-
-LETTER_TROUBLES = (
-    Figure.POSSIBLE_DUPLICATE,
-    Count.REDRIVE_UNRECORDED,
-    Count.UNSENDABLE,
-    Count.UNDECIDED,
-    Count.BAD_ROW,
-)
-"""The metrics of single letters that a person has to look at."""
-
-REMEMBERED_TROUBLES = (*LETTER_TROUBLES, Count.DOMINANT_FAILURE)
-"""The metrics whose time is remembered when a run counts them: each of them is a page."""
-
-
-MOST_BAD_ROWS = 10
-"""Rows that cannot be read, whose names are remembered: a lease's item is read in each minute."""
 
 BAD_ROW_KEPT = 1.0 * DAY
 """Seconds for which they are: a row that a rare run reads is named until the next one."""
@@ -204,32 +179,22 @@ class RunEnd:
     """What one run has to add to the memory. All times are epoch seconds.
 
     ended       when it ended
-    stopped     why it ended
-    well        whether it could do its work
-    trouble     what kept it from its work
+    report      what it says of itself
     fruitless   whether it received letters and moved none; None if it tried none
     oldest      SentTimestamp of the oldest letter that it received and left
-    looks       letters that it received and gave back unmoved, only to judge them
     pass_began  when the pass began in which it received every visible letter, if it made one
     emptied     whether that pass left the queue without a letter of ours
-    troubles    the metrics that need a person and that it counted
-    bad_rows    the names of the rows that it could not read
     last_turn   where the turns of the next run go on; None if it gave none
     auto_rate   the rate that it kept; None if the rate is fixed, or nothing was sent
     first_step  the first step of the next run; None if it was not known what lies in the queue
     """
 
     ended: float
-    stopped: str
-    well: bool = True
-    trouble: str = ""
+    report: Report
     fruitless: bool | None = None
     oldest: float | None = None
-    looks: int = 0
     pass_began: float | None = None
     emptied: bool = False
-    troubles: Collection[str] = ()
-    bad_rows: Collection[str] = ()
     last_turn: LastTurn | None = None
     auto_rate: AutoRate | None = None
     first_step: int | None = None
@@ -252,16 +217,15 @@ def was_just_empty(memory: SourceMemory, now: float) -> bool:
 
 def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
     """The memory of a source after one more run."""
+    report = end.report
     return replace(
-        after_look(memory, end),
+        after_rescue(memory, end),
         ended_at=end.ended,
-        ended_well_at=end.ended if end.well else memory.ended_well_at,
-        stopped=end.stopped,
-        trouble="" if end.well else end.trouble or memory.trouble,
+        ended_well_at=end.ended if report.ended_well else memory.ended_well_at,
+        stopped=report.stopped,
+        trouble="" if report.ended_well else report.trouble or memory.trouble,
         fruitless=_fruitless(memory.fruitless, end.fruitless),
         fruitless_at=end.ended if end.fruitless else memory.fruitless_at,
-        troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
-        bad_rows=_bad_rows(memory, end),
         last_turn=memory.last_turn if end.last_turn is None else end.last_turn,
         auto_rate=memory.auto_rate if end.auto_rate is None else end.auto_rate,
         first_step=memory.first_step if end.first_step is None else end.first_step,
@@ -270,14 +234,14 @@ def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
 
 def after_look(memory: SourceMemory, end: RunEnd) -> SourceMemory:
     """The memory after a run that could move nothing because a person asked only to judge."""
-    saw_all = end.pass_began is not None
+    saw_all, looks = end.pass_began is not None, end.report.counts.get(Count.LOOKED_AT, 0)
     known = [sent for sent in (None if saw_all else memory.oldest, end.oldest) if sent is not None]
     return replace(
         memory,
         emptied_at=end.pass_began if end.emptied else memory.emptied_at,
         oldest=min(known, default=None),
-        looks=0 if end.emptied else memory.looks + end.looks,
-        looked_at=end.ended if end.looks else memory.looked_at,
+        looks=0 if end.emptied else memory.looks + looks,
+        looked_at=end.ended if looks else memory.looked_at,
     )
 
 
@@ -285,7 +249,7 @@ def after_rescue(memory: SourceMemory, end: RunEnd) -> SourceMemory:
     """The memory after a rescue. It says nothing of whether ordinary runs can do their work."""
     return replace(
         after_look(memory, end),
-        troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
+        troubles={**memory.troubles, **dict.fromkeys(end.report.troubles, end.ended)},
         bad_rows=_bad_rows(memory, end),
     )
 
@@ -293,7 +257,7 @@ def after_rescue(memory: SourceMemory, end: RunEnd) -> SourceMemory:
 def _bad_rows(memory: SourceMemory, end: RunEnd) -> Mapping[str, float]:
     """The rows that runs could not read of late, the newest MOST_BAD_ROWS of them."""
     recent = {row: at for row, at in memory.bad_rows.items() if end.ended - at < BAD_ROW_KEPT}
-    rows = {**recent, **dict.fromkeys(end.bad_rows, end.ended)}
+    rows = {**recent, **dict.fromkeys(end.report.bad_rows, end.ended)}
     newest = sorted(rows, key=lambda row: rows[row], reverse=True)[:MOST_BAD_ROWS]
     return {row: rows[row] for row in newest}
 

@@ -6,10 +6,10 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from deadletter.circuit.state import CircuitsUnavailable
 from deadletter.message.queue import QueueUnavailable
+from deadletter.redrive.draining import Draining
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Tally
@@ -50,27 +50,6 @@ def stop_reason(error: Exception, tally: Tally) -> str:
     raise error
 
 
-class TakesTurns(Protocol):
-    """Moves letters out of one place; never used by two threads at once."""
-
-    taken: int
-    """Letters that it has taken in hand so far."""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it can find no more letters in this run."""
-
-    @property
-    def rests_until(self) -> float:
-        """Epoch seconds before which it may send no letter; 0 for one without a rate of its own."""
-
-    def take_turn(self, letters: int) -> None:
-        """Move up to so many letters. Raises the errors of ENDS_A_RUN."""
-
-    def close(self) -> None:
-        """Remove its intent from the journal after the last turn."""
-
-
 class Turns:
     """The turns of one run, given to several threads at once.
 
@@ -83,7 +62,7 @@ class Turns:
         *,
         last: LastTurn,
         letters: int,
-        workers: Mapping[str, Sequence[TakesTurns]],
+        workers: Mapping[str, Sequence[Draining]],
         run: RunLimits,
         tally: Tally,
     ) -> None:
@@ -166,7 +145,7 @@ class Turns:
             if workers
         }
 
-    def _worker_of(self, source: str) -> TakesTurns | None:
+    def _worker_of(self, source: str) -> Draining | None:
         with self._lock:
             workers = self._idle.get(source)
             now = self._run.clock()
@@ -176,7 +155,7 @@ class Turns:
                 workers.rotate(-1)
             return workers.popleft()
 
-    def _give_back(self, source: str, worker: TakesTurns) -> None:
+    def _give_back(self, source: str, worker: Draining) -> None:
         with self._lock:
             if not worker.is_done and source in self._idle:
                 self._idle[source].append(worker)

@@ -157,7 +157,11 @@ class LaneStore(LetterStore, Protocol):
 
 
 class WaitingRoom(LaneStore, Protocol):
-    """The waiting room of one pipeline. Raises RoomUnavailable when it cannot answer."""
+    """The waiting room of one pipeline. Raises RoomUnavailable when it cannot answer.
+
+    Its letters may be judged again before they are due, and a lane may have a rate that all workers
+    and runs share.
+    """
 
     def lanes(self) -> Sequence[Lane]:
         """The lanes that have held letters and are not retired."""
@@ -211,13 +215,6 @@ class WaitingRoom(LaneStore, Protocol):
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         """The wait of each of these FIFO groups of the DLQ `home` that has letters in the room."""
-
-
-class ReviewableRoom(WaitingRoom, Protocol):
-    """A waiting room whose letters may be judged again before they are due.
-
-    Its lanes may have a rate that all workers and runs share.
-    """
 
     def read_in_parts(
         self, entries: Sequence[WaitingRoomEntry], locked_until: float, in_parallel: InParallel
