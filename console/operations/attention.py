@@ -271,8 +271,7 @@ def _drain(
     pipeline: PipelineStatus, looked: WatchRow | None, now: datetime
 ) -> tuple[datetime | None, str, float | None]:
     """When the DLQ will be empty, how that is known or why it is not, and its net rate."""
-    from deadletter.watch.drain import LEAST, LOOKS, drain_time
-    from deadletter.watch.queues import LONGEST_GAP
+    from deadletter.watch.queues import LEAST, LONGEST_GAP, LOOKS, drain_time
 
     if (dlq := pipeline.dlq) is None:
         return None, "unknown: the DLQ could not be read", None

@@ -13,9 +13,9 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.signals.figures import Figure
 from deadletter.signals.troubles import Seen, TroubleKind
-from deadletter.watch.minute import Minute
 from deadletter.watch.observation import MetricPoint
 from deadletter.watch.row import Failing, WatchRow
+from deadletter.watch.watch import Minute
 
 QUIET = WatchRow(first_at=1.0, ran_at=60.0)
 CONTEXT = SimpleNamespace(

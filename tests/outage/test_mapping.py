@@ -32,7 +32,6 @@ from deadletter.outage.mapping import (
     Limits,
     MappingBusy,
     PauseTag,
-    low_concurrency,
     low_limits,
 )
 from tests.each_row import each_row
@@ -281,7 +280,7 @@ def test_an_open_circuit_keeps_its_mapping_paused(
 
 @each_row("own", [None, 2, 3, 50, 1_000])
 def test_each_step_is_at_least_the_step_before_and_lambdas_minimum(own: int | None) -> None:
-    steps = [low_concurrency(own, step) for step in range(1, RAMP_STEPS + 1)]
+    steps = [low_limits(Limits(own), step).concurrency for step in range(1, RAMP_STEPS + 1)]
     assert steps[-1] == own
     limits = [limit for limit in steps if limit is not None]
     assert limits == sorted(limits)
@@ -311,7 +310,7 @@ def test_a_mapping_that_is_changing_is_busy(
 def test_a_consumer_comes_back_in_five_steps_from_lambdas_minimum(
     own: int | None, limits: list[int | None]
 ) -> None:
-    assert [low_concurrency(own, step) for step in range(1, 6)] == limits
+    assert [low_limits(Limits(own), step).concurrency for step in range(1, 6)] == limits
 
 
 def test_a_mapping_without_a_limit_has_none_after_the_ramp(

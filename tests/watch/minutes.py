@@ -12,7 +12,6 @@ from deadletter.replay.care import Care
 from deadletter.signals.figures import Counted
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import why
-from deadletter.watch.minute import Minute, judge_minute, with_rescues
 from deadletter.watch.observation import (
     CircuitsState,
     FirstDue,
@@ -25,6 +24,7 @@ from deadletter.watch.observation import (
 )
 from deadletter.watch.queues import lanes_to_count, must_ask
 from deadletter.watch.row import WatchRow
+from deadletter.watch.watch import Minute, judge_minute, with_rescues
 from deadletter.watch.watch_settings import WatchSettings
 
 BEGIN = 1_000_000_000.0

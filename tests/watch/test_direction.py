@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from deadletter.watch.drain import direction, with_depth
 from deadletter.watch.observation import LaneState
+from deadletter.watch.queues import direction, with_depth
 from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes
 

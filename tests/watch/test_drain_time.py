@@ -9,8 +9,8 @@ import pytest
 from deadletter.circuit.state import Circuit, State
 from deadletter.contract import HOUR, MINUTE, WATCH, Mode
 from deadletter.signals.figures import Figure
-from deadletter.watch.drain import LEAST, TARGET, DrainTime, drain_time
 from deadletter.watch.observation import circuits_state
+from deadletter.watch.queues import LEAST, TARGET, DrainTime, drain_time
 from deadletter.watch.row import DrainRow
 from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes

@@ -21,10 +21,9 @@ from deadletter.rules.refused_rule import RefusedRule
 from deadletter.signals.figures import Count, Counted, Figure
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import TroubleKind, why
-from deadletter.watch.minute import Minute
 from deadletter.watch.observation import OldestMessage
 from deadletter.watch.row import WatchRow, row_from_json, row_to_json
-from deadletter.watch.watch import RescueUnavailable, Watch, WatchSetup
+from deadletter.watch.watch import Minute, RescueUnavailable, Watch, WatchSetup
 from deadletter.watch.watch_settings import WatchSettings
 
 T = TypeVar("T")

@@ -137,28 +137,21 @@ class Mappings(Protocol):
         """Remove the tag, if there is one."""
 
 
-def low_concurrency(own: int | None, step: int) -> int | None:
-    """The mapping's limit at a step of the ramp (1 to RAMP_STEPS); `own` is its own limit.
+def low_limits(own: Limits, step: int) -> Limits:
+    """The mapping's limits at a step of the ramp (1 to RAMP_STEPS); `own` are its own.
 
-    Without an own limit it starts with the lowest and doubles with each step.
+    Without an own limit it starts with the lowest and doubles with each step. In provisioned mode
+    it is both limits of pollers. A poller serves 10 invocations, so the lowest step is 20 at once:
+    with the library, the rate that it admits is the ramp there.
     """
     if step >= RAMP_STEPS:
         return own
-    if own is None:
-        return LEAST_CONCURRENCY << (step - 1)
-    return max(LEAST_CONCURRENCY, own * step // RAMP_STEPS)
-
-
-def low_limits(own: Limits, step: int) -> Limits:
-    """The mapping's limits at a step of the ramp; in provisioned mode both limits of pollers.
-
-    A poller serves 10 invocations, so the lowest step is 20 at once: with the library, the rate
-    that it admits is the ramp there.
-    """
-    if own.pollers is None:
-        return Limits(low_concurrency(own.concurrency, step))
-    shares = (max(LEAST_POLLERS, limit * step // RAMP_STEPS) for limit in own.pollers)
-    return own if step >= RAMP_STEPS else Limits(pollers=Pollers(*shares))
+    if own.pollers is not None:
+        shares = (max(LEAST_POLLERS, limit * step // RAMP_STEPS) for limit in own.pollers)
+        return Limits(pollers=Pollers(*shares))
+    if own.concurrency is None:
+        return Limits(LEAST_CONCURRENCY << (step - 1))
+    return Limits(max(LEAST_CONCURRENCY, own.concurrency * step // RAMP_STEPS))
 
 
 def own_limits(pause: Pause) -> Limits:

@@ -13,7 +13,6 @@ from deadletter.routing.decision import DUE
 from deadletter.signals.figures import COUNTED, Count, Figure
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import Seen, TroubleKind, is_throttled
-from deadletter.watch.drain import depth_troubles
 from deadletter.watch.observation import (
     FAILURES_THAT_CALL,
     CircuitsState,
@@ -21,7 +20,13 @@ from deadletter.watch.observation import (
     Observation,
     shared_troubles,
 )
-from deadletter.watch.queues import NO_LANE, ZEROS_FOR, unattended, unattended_troubles
+from deadletter.watch.queues import (
+    NO_LANE,
+    ZEROS_FOR,
+    depth_troubles,
+    unattended,
+    unattended_troubles,
+)
 from deadletter.watch.row import CircuitOpenings, CircuitsRow, Failing, Level, ReplaysRow, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 
