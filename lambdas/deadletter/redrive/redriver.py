@@ -146,35 +146,34 @@ class Redriver:
         """
         began = self._clock()
         judge_only = dry_run or self._pipeline.mode is Mode.OBSERVE
-        report = self._recorded(
-            lambda memory: self._run(deadline, memory, judge_only=judge_only, asked=asked),
-            after_look if dry_run else after_run,
-            known=lambda memory: with_lost_run(memory, began),
-        )
-        if report.stopped in OUT_OF_TIME:
-            self._go_on(deadline, hop)
-        return self._report(report.stopped)
-
-    def _recorded(
-        self,
-        act: Callable[[SourceMemory], str],
-        after: Callable[[SourceMemory, RunEnd], SourceMemory] | None,
-        known: Callable[[SourceMemory], SourceMemory] = lambda memory: memory,
-    ) -> Report:
-        """One run, by what is `known` from the memory; `after` says what the next ones know."""
         memory: SourceMemory | None = None
         try:
             memory = self._setup.lease.read()
-            stopped = act(known(memory))
+            known = with_lost_run(memory, began)
+            stopped = self._run(deadline, known, judge_only=judge_only, asked=asked)
+        except ENDS_A_RUN as error:
+            stopped = stop_reason(error, self._tally)
+        if memory is not None:
+            end = self._end(self._report(stopped))
+            self._record(memory, (after_look if dry_run else after_run)(known, end))
+        if stopped in OUT_OF_TIME:
+            self._go_on(deadline, hop)
+        return self._report(stopped)
+
+    def _recorded(
+        self,
+        act: Callable[[], str],
+        after: Callable[[SourceMemory, RunEnd], SourceMemory] | None,
+    ) -> Report:
+        """One run beside those of the schedule; `after` says what the next ones know of it."""
+        memory: SourceMemory | None = None
+        try:
+            memory = self._setup.lease.read()
+            stopped = act()
         except ENDS_A_RUN as error:
             stopped = stop_reason(error, self._tally)
         if memory is not None and after is not None:
-            end = self._end(self._report(stopped))
-            try:
-                self._setup.lease.record(after(known(memory), end), memory)
-            except LeaseUnavailable as error:
-                # What the run has done is done; the next run asks for what it could not do.
-                stop_reason(error, self._tally)
+            self._record(memory, after(memory, self._end(self._report(stopped))))
         return self._report(stopped)
 
     def take_part(self, deadline: float, shard: DrainShard) -> Report:
@@ -196,7 +195,7 @@ class Redriver:
                 self._setup.lease, self._tally, self._pipeline.first_rate
             )
         until = min(deadline, drain.until)
-        return redriver._recorded(lambda _: redriver._drain_part(until, drain), after_run)
+        return redriver._recorded(lambda: redriver._drain_part(until, drain), after_run)
 
     def _drain_part(self, deadline: float, drain: Drain) -> str:
         circuits = self._setup.circuits.read(with_config_keys([self._pipeline.name]))
@@ -214,7 +213,7 @@ class Redriver:
         for the lease until `deadline` (epoch seconds) is near. In a pipeline whose mode is
         observe it moves nothing.
         """
-        return self._recorded(lambda _: self._rescue(deadline), after_rescue)
+        return self._recorded(lambda: self._rescue(deadline), after_rescue)
 
     def take_all(
         self, deadline: float, verdict_source: VerdictSource, *, lane: str | None = None
@@ -225,7 +224,7 @@ class Redriver:
         keeps no pace, and waits for the lease until `deadline` (epoch seconds) is near.
         """
         after = after_rescue if lane is None else None
-        return self._recorded(lambda _: self._take_all(deadline, verdict_source, lane), after)
+        return self._recorded(lambda: self._take_all(deadline, verdict_source, lane), after)
 
     def _rescue(self, deadline: float) -> str:
         if self._pipeline.mode is Mode.OBSERVE:
@@ -299,6 +298,13 @@ class Redriver:
             auto_rate=None if self._rate_keeper is None else self._rate_keeper.rate,
             first_step=None if self._step is None else after_step(self._step, self._moved),
         )
+
+    def _record(self, before: SourceMemory, after: SourceMemory) -> None:
+        try:
+            self._setup.lease.record(after, before)
+        except LeaseUnavailable as error:
+            # What the run has done is done; the next run asks for what this one could not do.
+            stop_reason(error, self._tally)
 
     def _run(self, deadline: float, memory: SourceMemory, *, judge_only: bool, asked: bool) -> str:
         if is_parking(self._setup.home):
