@@ -172,12 +172,12 @@ def clients(by_boto3: str = "") -> Clients:
     `by_boto3` says why boto3 has to make all calls; empty if it need not.
     """
     return Clients(
-        sqs=_thin(_sqs, _CONFIG, by_boto3),
-        sending=_thin(_sqs, SENDING, by_boto3),
-        dynamodb=_thin(_dynamodb, _TABLES, by_boto3),
-        journal=_thin(_dynamodb, _JOURNAL, by_boto3),
+        sqs=_thin(client_of("sqs", config=_CONFIG.config()), by_boto3),
+        sending=_thin(client_of("sqs", config=SENDING.config()), by_boto3),
+        dynamodb=_thin(client_of("dynamodb", config=_TABLES.config()), by_boto3),
+        journal=_thin(client_of("dynamodb", config=_JOURNAL.config()), by_boto3),
         s3=cast("S3Client", _S3AtFirstCall()),
-        functions=_thin(_functions, _PATIENT, by_boto3),
+        functions=_thin(client_of("lambda", config=_PATIENT.config()), by_boto3),
     )
 
 
@@ -205,18 +205,6 @@ class _S3AtFirstCall:
         return getattr(self._client, name)
 
 
-def _sqs(config: Config) -> SQSClient:
-    return _whole(client_of("sqs", config=config))
-
-
-def _dynamodb(config: Config) -> DynamoDBClient:
-    return _whole(client_of("dynamodb", config=config))
-
-
-def _functions(config: Config) -> LambdaClient:
-    return _whole(client_of("lambda", config=config))
-
-
 def _whole(client: C) -> C:
     # A function whose calls boto3 does not make loads none of it.
     from deadletter.aws.wire.connections import with_deadline
@@ -224,9 +212,9 @@ def _whole(client: C) -> C:
     return with_deadline(client)
 
 
-def _thin(make: Callable[[Config], C], limits: CallLimits, by_boto3: str = "") -> C:
+def _thin(client: C, by_boto3: str) -> C:
     """The client for calls that every letter needs."""
-    client = make(limits.config())
+    client = _whole(client)
     if by_boto3:
         _say_boto3(by_boto3)
         return client
@@ -273,7 +261,7 @@ def _say_boto3(why: str) -> None:
 @cache
 def router_clients(by_boto3: str = "") -> RouterClients:
     """The router's client, with the time-outs of `clients`."""
-    return RouterClients(dynamodb=_thin(_dynamodb, _TABLES, by_boto3))
+    return RouterClients(_thin(client_of("dynamodb", config=_TABLES.config()), by_boto3))
 
 
 @cache
@@ -327,7 +315,8 @@ def start_client() -> LambdaClient:
 @cache
 def consumer_call(answer_seconds: int) -> LambdaClient:
     """A client that waits so many seconds for a consumer's answer. No retry: one canary, once."""
-    return _functions(CallLimits(3, answer_seconds, tries=1).config())
+    config = CallLimits(3, answer_seconds, tries=1).config()
+    return _whole(client_of("lambda", config=config))
 
 
 @cache
@@ -351,9 +340,7 @@ def heartbeat_client() -> CloudWatchClient:
 @cache
 def ca_bundle() -> str | None:
     """The file of the certificates that boto3 trusts; None if those of the system."""
-    from botocore.session import get_session
-
-    bundle = get_session().get_config_variable("ca_bundle")
+    bundle = session().get_config_variable("ca_bundle")
     return str(bundle) if bundle else None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from deadletter.aws.dynamodb import DynamoDBClient, DynamoDBTable, PipelineRows, number_in, text_in
 from deadletter.aws.errors import Conflict, NoteRow, ignore, ours, row_name
+from deadletter.aws.rows import part_of, readable
 from deadletter.aws.table import SORT, Key, above, absent, at_most, equals, is_number, stored_number
 from deadletter.contract import HOUR, Partition
 from deadletter.pace.auto_rate import AutoRate, Direction
@@ -181,50 +182,28 @@ def memory_of(item: Mapping[str, Any]) -> SourceMemory:
         fruitless_at=number_in(item, "fruitless_at"),
         troubles=_times(item.get("troubles")),
         bad_rows=_times(item.get("bad_rows")),
-        last_turn=_last_turn(item.get("last_turn")),
-        auto_rate=_auto_rate(item.get("auto_rate")),
-        drain=_drain(item.get("drain")),
+        last_turn=readable(_last_turn, item, NO_TURN),
+        auto_rate=readable(_auto_rate, item, None),
+        drain=readable(_drain, item, NO_DRAIN),
         wanted_until=number_in(item, "wanted_until") or 0.0,
         first_step=_step(number_in(item, "first_step")),
     )
 
 
-def _drain(value: object) -> Drain:
-    """The drain in a lease's item; a malformed one counts as never written."""
-    if not isinstance(value, dict):
-        return NO_DRAIN
-    numbers = [number_in(value, name) or 0.0 for name in ("of", "until", "rate", "burst")]
-    of, until, rate, burst = numbers
-    is_drain = of > 0 and rate > 0 and burst > 0
-    return Drain(text_in(value, "id"), int(of), until, rate, burst) if is_drain else NO_DRAIN
+def _drain(item: Mapping[str, Any]) -> Drain:
+    drain = part_of(Drain, item["drain"])
+    return drain if drain.of and drain.rate and drain.burst else NO_DRAIN
 
 
-def _last_turn(value: object) -> LastTurn:
-    """The last turn in a lease's item; what is malformed counts as never written."""
-    if not isinstance(value, dict):
-        return NO_TURN
-    return LastTurn(text_in(value, "kind") or NO_TURN.kind, text_in(value, "lane"))
+def _last_turn(item: Mapping[str, Any]) -> LastTurn:
+    return part_of(LastTurn, item["last_turn"])
 
 
-def _auto_rate(value: object) -> AutoRate | None:
-    """The rate in a lease's item; None if it is malformed, so that it starts again."""
-    if not isinstance(value, dict):
-        return None
-    rate, waiting = number_in(value, "rate"), number_in(value, "waiting")
-    direction = text_in(value, "direction")
-    if rate is None or rate <= 0 or direction not in list(Direction):
-        return None
-    times = {
-        name: number_in(value, name) or 0.0
-        for name in ("changed_at", "looked_at", "level", "limit", "limit_at")
-    }
-    return AutoRate(
-        rate,
-        Direction(direction),
-        text_in(value, "because"),
-        waiting=None if waiting is None else int(waiting),
-        **times,
-    )
+def _auto_rate(item: Mapping[str, Any]) -> AutoRate | None:
+    """The rate in a lease's item; None if there is none, so that it starts again."""
+    data = item["auto_rate"]
+    rate = part_of(AutoRate, data, direction=Direction(data["direction"]))
+    return rate if rate.rate else None
 
 
 def _step(value: float | None) -> int | None:

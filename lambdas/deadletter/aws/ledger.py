@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from deadletter.aws.dynamodb import PipelineRows
+from deadletter.aws.dynamodb import PipelineRows, number_in
 from deadletter.aws.errors import Conflict, Failed, NoteRow, ignore, ours, row_name
 from deadletter.aws.table import (
     SORT,
@@ -262,14 +262,10 @@ _LAST = {_MATCHED: "last_matched", _SHADOW_MATCHED: "last_shadow"}
 def _rule_counts(item: Mapping[str, Any]) -> RuleCounts:
     return RuleCounts(
         _count(item.get(_MATCHED, 0)),
-        _moment(item.get(_LAST[_MATCHED])),
+        number_in(item, _LAST[_MATCHED]),
         _count(item.get(_SHADOW_MATCHED, 0)),
-        _moment(item.get(_LAST[_SHADOW_MATCHED])),
+        number_in(item, _LAST[_SHADOW_MATCHED]),
     )
-
-
-def _moment(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | Decimal) else None
 
 
 def _count(value: Any) -> int:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         RouterClients,
         WatchClients,
     )
-    from deadletter.aws.edits import DynamoDBEndpointHistory
     from deadletter.aws.events import EventBus
     from deadletter.aws.stack_request import Put, StackRequest
     from deadletter.aws.wiring.stores import CountMetric, Stores
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from deadletter.replay.machine import ReplayExecutions
     from deadletter.routing.direct_router import DirectRouter
     from deadletter.routing.router import Router
-    from deadletter.rules.checker import CheckedBatch, RuleChecker
+    from deadletter.rules.checker import CheckedBatch
     from deadletter.settings.pipeline import Pipeline
     from deadletter.settings.resources import Resources
     from deadletter.watch.first_heartbeat import Beat, Heartbeats
@@ -94,13 +93,36 @@ def edits_handler_for(
     resources: Resources, clients: CheckClients, world: World
 ) -> Callable[[Sequence[Mapping[str, Any]]], CheckedBatch]:
     """What is done with an event of a stream: rules are checked, and endpoints' edits kept."""
-    from deadletter.aws.edits import edits
+    from deadletter.aws.edits import (
+        DynamoDBBookVersions,
+        DynamoDBCheckedRules,
+        DynamoDBEndpointHistory,
+        DynamoDBHistory,
+        SsmPipelines,
+        edits,
+    )
+    from deadletter.aws.events import EventBridgeRuleEvents, EventBus
+    from deadletter.rules.checker import RuleChecker
 
-    checker = rule_checker_for(resources, clients, world)
+    tables, clock = clients.dynamodb, world.clock
+    rules = DynamoDBCheckedRules(tables, resources.rules_table)
+    versions = DynamoDBBookVersions(tables, resources.messages_table)
+    history = tables, resources.audit_table, clock, resources.audit_days * 86_400.0
+    checker = RuleChecker(
+        terms=SsmPipelines(clients.ssm, resources.registrations, clock),
+        verdicts=rules,
+        history=DynamoDBHistory(*history),
+        announcer=EventBridgeRuleEvents(EventBus(clients.events, resources.app, clock)),
+        versions=versions,
+        counts=versions,
+        namesakes=rules,
+        clock=clock,
+    )
+    endpoints = DynamoDBEndpointHistory(*history, secrets=f"{resources.app}/webhooks/")
 
     def handle(records: Sequence[Mapping[str, Any]]) -> CheckedBatch:
         if is_of_endpoints(records):
-            return endpoint_history_for(resources, clients, world).keep(records)
+            return endpoints.keep(records)
         return checker.check(edits(records))
 
     return handle
@@ -109,53 +131,6 @@ def edits_handler_for(
 def is_of_endpoints(records: Sequence[Mapping[str, Any]]) -> bool:
     """Whether an event is of the endpoints table, and not of the rules table."""
     return any(ENDPOINTS.partition in record["dynamodb"]["Keys"] for record in records)
-
-
-def rule_checker_for(resources: Resources, clients: CheckClients, world: World) -> RuleChecker:
-    """The app's rule checker, on the tables and registrations of `resources`."""
-    from deadletter.aws.edits import (
-        DynamoDBBookVersions,
-        DynamoDBCheckedRules,
-        DynamoDBHistory,
-        SsmPipelines,
-    )
-    from deadletter.aws.events import EventBridgeRuleEvents, EventBus
-    from deadletter.rules.checker import RuleChecker
-
-    rules = DynamoDBCheckedRules(clients.dynamodb, resources.rules_table)
-    versions = DynamoDBBookVersions(clients.dynamodb, resources.messages_table)
-    return RuleChecker(
-        terms=SsmPipelines(clients.ssm, resources.registrations, world.clock),
-        verdicts=rules,
-        history=DynamoDBHistory(
-            clients.dynamodb, resources.audit_table, world.clock, _keep_seconds(resources)
-        ),
-        announcer=EventBridgeRuleEvents(EventBus(clients.events, resources.app, world.clock)),
-        versions=versions,
-        counts=versions,
-        namesakes=rules,
-        clock=world.clock,
-    )
-
-
-def endpoint_history_for(
-    resources: Resources, clients: CheckClients, world: World
-) -> DynamoDBEndpointHistory:
-    """The history of the app's endpoints, in the audit table of `resources`."""
-    # Edits of endpoints are rare: a cold start for a rule does without.
-    from deadletter.aws.edits import DynamoDBEndpointHistory
-
-    return DynamoDBEndpointHistory(
-        clients.dynamodb,
-        resources.audit_table,
-        world.clock,
-        _keep_seconds(resources),
-        secrets=f"{resources.app}/webhooks/",
-    )
-
-
-def _keep_seconds(resources: Resources) -> float:
-    return resources.audit_days * 86_400.0
 
 
 def consumer_steps_for(

@@ -276,7 +276,7 @@ def prober_for(
         sources, hides = _canary_sources(stores, main), main.hides
     # A consumer that is no Lambda function cannot be invoked with a letter. With the library,
     # the ledger has the result of a letter sent through the main queue.
-    elif resources.main_url and _has_library_and_enforces(pipeline):
+    elif resources.main_url and pipeline.consumer_library and pipeline.mode is not Mode.OBSERVE:
         sender = _main_queue_sender(stores)
     return Prober(
         pipeline=pipeline.name,
@@ -376,8 +376,3 @@ def _main_queue_sender(stores: Stores) -> MainQueueSender:
         ledger=stores.ledger,
         count_metric=stores.count_metric,
     )
-
-
-def _has_library_and_enforces(pipeline: Pipeline) -> bool:
-    """True if the consumer records results in the ledger, and the mode lets us move letters."""
-    return pipeline.consumer_library and pipeline.mode is not Mode.OBSERVE
