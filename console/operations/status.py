@@ -207,12 +207,12 @@ class _PipelineReads:
     ) -> None:
         from deadletter.aws.cause_entries import DynamoDBCauseEntries
         from deadletter.aws.lease import read_last_run
-        from deadletter.aws.rows import BadRows
+        from deadletter.aws.rows import MOST_BROKEN, MetRows
         from deadletter.aws.waiting_room import DynamoDBLanes
 
         self._app, self._pipeline, self._now = app, pipeline, session.now
-        self._bad_rows, ask = BadRows(), Asking(start)
-        self._ask, note, sqs = ask, self._bad_rows.note, session.aws.sqs
+        self._bad_rows, ask = MetRows[str](most=MOST_BROKEN), Asking(start)
+        self._ask, note, sqs = ask, self._bad_rows.add, session.aws.sqs
         table = (session.aws.dynamodb, app.messages_table, pipeline.name)
         at = (session, app, pipeline)
         self._room = DynamoDBLanes(*table, note_bad_row=note)
@@ -292,7 +292,7 @@ class _PipelineReads:
             main_oldest_seconds=None if figure is None else figure.main_age,
             foreign_rows=tuple(
                 {MESSAGES.partition: partition, MESSAGES.sort: sort}
-                for partition, sort in (*self._room.foreign.keys, *self._causes.foreign.keys)
+                for partition, sort in (*self._room.foreign.rows, *self._causes.foreign.rows)
             ),
             # Once all is read: what runs have met, and what was met here.
             bad_rows=tuple(

@@ -15,7 +15,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.rows import (
     MOST_NAMED,
     Broken,
-    ForeignRows,
+    MetRows,
     decoded,
     failing_origin,
     is_own_letter,
@@ -115,11 +115,11 @@ def test_the_key_says_which_letter_fails(partition: str, sort: str, origin: str 
 
 def test_foreign_rows_are_told_once_each_and_not_without_end() -> None:
     told: list[Any] = []
-    foreign = ForeignRows(told.append)
+    foreign = MetRows(told.append)
     for number in range(MOST_NAMED + 50):
         foreign.add((str(number), "x"))
         foreign.add((str(number), "x"))
-    assert list(foreign.keys) == told == [(str(number), "x") for number in range(MOST_NAMED)]
+    assert list(foreign.rows) == told == [(str(number), "x") for number in range(MOST_NAMED)]
 
 
 @pytest.fixture
@@ -157,17 +157,17 @@ def test_foreign_rows_are_neither_listed_nor_counted_and_hide_nothing(
     assert room.first_due("due") == 100.0
     assert [letter.copy for letter in room.look("due", 1)] in (["a"], ["b"])
     assert room.count("due") == LaneCount(2)
-    assert {partition.rpartition("#")[0] for partition, _ in room.foreign.keys} == {"other#done"}
-    assert len(room.foreign.keys) == 3 * SHARDS
+    assert {partition.rpartition("#")[0] for partition, _ in room.foreign.rows} == {"other#done"}
+    assert len(room.foreign.rows) == 3 * SHARDS
 
 
 def test_a_count_alone_names_the_foreign_rows(aws: Aws, room: DynamoDBWaitingRoom) -> None:
     room.admit([order("a")])
     assert room.count("due") == LaneCount(1)
-    assert room.foreign.keys == ()
+    assert room.foreign.rows == ()
     plant(aws, "orders#done#x", "claim", lane=lane_partition("orders", "due", 0), due=1)
     assert room.count("due") == LaneCount(1)
-    assert room.foreign.keys == (("orders#done#x", "claim"),)
+    assert room.foreign.rows == (("orders#done#x", "claim"),)
 
 
 def test_a_row_that_names_another_letters_body_is_not_read_and_that_body_stays(
@@ -183,7 +183,7 @@ def test_a_row_that_names_another_letters_body_is_not_read_and_that_body_stays(
     contents = room.read(due(room, 25), 1e10)
     assert [received.letter.message_id for received in contents.letters] == ["large"]
     assert contents.broken == 1
-    assert room.foreign.keys == (("orders#message#evil", "message"),)
+    assert room.foreign.rows == (("orders#message#evil", "message"),)
     gone = [(received, Confirmation("large", "test")) for received in contents.letters]
     assert aws.s3.get_object(Bucket=BUCKET, Key="waiting/orders/large")
     assert room.delete(gone) == []
@@ -232,7 +232,7 @@ def test_a_cause_is_read_from_the_pipelines_own_ledger_and_in_its_own_shard(aws:
         # The last one is a row of the ledger, and in its own shard only once.
         assert {entry.origin for entry in entries} <= {"a", "b"}
         assert sum(entry.origin == "a" for entry in entries) == 1
-    kinds = {partition.rpartition("#")[0] for partition, _ in index.foreign.keys}
+    kinds = {partition.rpartition("#")[0] for partition, _ in index.foreign.rows}
     assert kinds >= {"other#ledger", "orders#done"}
 
 

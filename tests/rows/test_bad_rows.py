@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.aws.rows import BadRows
+from deadletter.aws.rows import MOST_BROKEN, MetRows
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.contract import ROWS_KEPT, Partition
@@ -135,14 +135,14 @@ def _digest(uid: str) -> str:
 
 def named(world: WholePipeline) -> set[str]:
     """The rows that `dlq status` names: what runs have left, and what it meets itself."""
-    rows, dynamodb, clock = BadRows(), *_client(world)
-    watch = DynamoDBWatchStore(dynamodb, LETTERS, "orders", rows.note)
+    rows, dynamodb, clock = MetRows[str](most=MOST_BROKEN), *_client(world)
+    watch = DynamoDBWatchStore(dynamodb, LETTERS, "orders", rows.add)
     _, memories = watch.read()
-    DynamoDBLanes(dynamodb, LETTERS, "orders", note_bad_row=rows.note).lanes()
-    circuits = DynamoDBCircuits(dynamodb, CIRCUITS, "orders", rows.note)
+    DynamoDBLanes(dynamodb, LETTERS, "orders", note_bad_row=rows.add).lanes()
+    circuits = DynamoDBCircuits(dynamodb, CIRCUITS, "orders", rows.add)
     circuits.find("orders")
     circuits.troubled()
-    DynamoDBReplayRuns(dynamodb, LETTERS, "orders", clock, rows.note).all()
+    DynamoDBReplayRuns(dynamodb, LETTERS, "orders", clock, rows.add).all()
     known = DynamoDBCollisions(dynamodb, CIRCUITS, "orders").read()
     met = {row for memory in memories.values() for row in memory.bad_rows}
     return {*rows.take(), *met, *([] if known is None else [known.bad_claim])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -22,6 +22,7 @@ from deadletter.aws.circuits import (
     STREAK_TENANTS,
     DynamoDBCircuits,
     circuit_from_item,
+    counter_names,
     fields_of,
     is_troubled,
 )
@@ -151,25 +152,19 @@ def _removes(pipeline: str, before: Circuit, after: Circuit) -> list[str]:
     """The attributes that one circuit has no more, behind another."""
     new = _attributes(pipeline, after)
     removes = [name for name in _ABSENT_WHEN_UNSET if name not in new]
-    remaining = {bucket.number for bucket in after.buckets}
-    removes += [
-        f"{prefix}{bucket.number}"
-        for bucket in before.buckets
-        if bucket.number not in remaining
-        for prefix in OF_BUCKETS
-    ]
-    counted = {calls.number for calls in after.calls}
-    removes += [
-        f"{prefix}{calls.number}"
-        for calls in before.calls
-        if calls.number not in counted
-        for prefix in OF_CALLS
-    ]
+    removes += counter_names(OF_BUCKETS, _gone(before.buckets, after.buckets))
+    removes += counter_names(OF_CALLS, _gone(before.calls, after.calls))
     # Other writers change these beside the state.
     beside = {PACE: after.pace == before.pace, BOUNDED: after.bounded == before.bounded}
     beside["paused"] = after.paused == before.paused
     removes = [name for name in removes if not beside.get(name)]
     return [*removes, STREAK_AT, STREAK_TENANTS] if before.streak and not after.streak else removes
+
+
+def _gone(before: Sequence[Any], after: Sequence[Any]) -> list[int]:
+    """The numbers of buckets, or of counts of calls, that are left out."""
+    remaining = {bucket.number for bucket in after}
+    return [bucket.number for bucket in before if bucket.number not in remaining]
 
 
 def _is_still(before: Circuit, after: Circuit) -> Condition:

@@ -8,7 +8,7 @@ from typing import Any
 
 from deadletter.aws.dynamodb import PipelineRows
 from deadletter.aws.errors import ours
-from deadletter.aws.rows import FAILURES, ForeignRows, failing_origin, key_of_row
+from deadletter.aws.rows import FAILURES, MetRows, failing_origin, key_of_row
 from deadletter.aws.table import PARTITION, SORT, Condition, Key, above, begins, equals
 from deadletter.contract import CAUSES, Partition, cause_partition
 from deadletter.failure.cause_index import CauseEntry, entry_from_item, shard_of
@@ -44,7 +44,7 @@ class DynamoDBCauseEntries(PipelineRows):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.foreign = ForeignRows(self.note_foreign)
+        self.foreign = MetRows(self.note_foreign)
 
     def page(
         self,

@@ -56,6 +56,17 @@ SICK = "sick"
 
 OF_BUCKETS = (GOOD, BAD, SLOW, GOOD_TENANTS, BAD_TENANTS)
 
+
+def counter_names(prefixes: Sequence[str], of: Iterable[object]) -> list[str]:
+    """The counters with these prefixes of buckets, by their numbers, or of kinds."""
+    return [f"{prefix}{each}" for each in of for prefix in prefixes]
+
+
+def of_kind(count: KindCount) -> str:
+    """What the names of the counters of a kind end with."""
+    return f"{count.number}_{count.kind}"
+
+
 STREAK_AT = "streak_at"
 """Attribute: when the first failure of the streak was counted; absent without a streak."""
 

@@ -111,7 +111,7 @@ class DynamoDBLedger(PipelineRows):
 
         tried = {"tried": failure.attempt} if uses_attempt(failure) else {}
         entry = entry_change(self.pipeline, origin, failure, about)
-        name, item = slot(failure, self.lives), _item(failure)
+        name, item = slot(failure, self.lives), _without_floats(failure.to_data())
         facts = {**tried, **_without_floats(entry.sets)}
         first = slot(replace(failure, receive=1), self.lives)
         if name != first and self._knows(origin, (name, first), item, facts, entry.removes):
@@ -280,11 +280,6 @@ def _is_count(value: Any) -> bool:
 
 def _parking(at: float, reason: str) -> dict[str, Any]:
     return {"parked_at": stored_number(at), "parked_as": reason}
-
-
-def _item(failure: Failure) -> dict[str, Any]:
-    """The failure as DynamoDB stores it."""
-    return _without_floats(failure.to_data())
 
 
 def _of_any_receive(failure: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.circuits import (
-    BAD,
-    BAD_TENANTS,
     COUNTED_SINCE,
-    GOOD,
-    GOOD_TENANTS,
     KEEP_SECONDS,
     KEPT_UNTIL,
     OF_BUCKETS,
@@ -21,12 +17,13 @@ from deadletter.aws.circuits import (
     OF_KINDS,
     PACE,
     SICK,
-    SLOW,
     STREAK_AT,
     STREAK_TENANTS,
     TOTALS,
     circuit_from_item,
+    counter_names,
     fields_of,
+    of_kind,
 )
 from deadletter.aws.dynamodb import PipelineRows
 from deadletter.aws.errors import Conflict, Failed
@@ -45,7 +42,6 @@ from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,
     CircuitsUnavailable,
-    OutcomeBucket,
     OutcomeCounts,
     Outcomes,
     State,
@@ -73,7 +69,7 @@ MOST_CONFLICTS = 6
 if TYPE_CHECKING:
     from deadletter.aws.breaker import DynamoDBBreaker
     from deadletter.outage.executions import OutageExecutions
-    from deadletter.pace.kinds import KindCount, SickKinds
+    from deadletter.pace.kinds import SickKinds
 
 
 @dataclass(slots=True)
@@ -232,32 +228,28 @@ class DynamoDBOutcomes(PipelineRows, Outcomes):
             "ttl": OrElse(KEPT_UNTIL, int(now + KEEP_SECONDS)),
             **kept({"state": str(State.CLOSED), COUNTED_SINCE: int(now)}),
         }
-        adds: dict[str, Any] = dict(
-            zip(TOTALS, (write.called, write.failed, write.refused), strict=True)
-        )
-        removes = _counter_names(write.stale)
+        adds = _counted(TOTALS, "", write.called, write.failed, write.refused)
+        removes = counter_names(OF_BUCKETS, write.stale)
         for bucket in write.buckets:
-            adds |= {f"{prefix}{bucket.number}": n for prefix, n in _added(bucket).items()}
+            tenants = set(bucket.good_tenants), set(bucket.bad_tenants)
+            votes = bucket.good, bucket.bad, bucket.slow
+            adds |= _counted(OF_BUCKETS, bucket.number, *votes, *tenants)
         streak_at = {STREAK_AT: stored_number(write.streak_at)}
-        tenants = set(write.streak_tenants)
+        failing = set(write.streak_tenants)
         if goes_on:
-            adds |= {"streak": write.streak, STREAK_TENANTS: tenants}
+            adds |= {"streak": write.streak, STREAK_TENANTS: failing}
             sets |= kept(streak_at) if write.streak else {}
         else:
             sets |= {"streak": write.streak, **streak_at} if write.streak else {}
-            sets |= {STREAK_TENANTS: tenants} if tenants else {}
+            sets |= {STREAK_TENANTS: failing} if failing else {}
             removes += [] if write.streak else ["streak", STREAK_AT]
-            removes += [] if tenants else [STREAK_TENANTS]
+            removes += [] if failing else [STREAK_TENANTS]
         for calls in write.calls:
-            counts = (calls.ok, calls.failed, calls.throttled)
-            adds |= {
-                f"{prefix}{calls.number}": n for prefix, n in zip(OF_CALLS, counts, strict=True)
-            }
-        removes += [f"{prefix}{number}" for number in write.stale_calls for prefix in OF_CALLS]
+            adds |= _counted(OF_CALLS, calls.number, calls.ok, calls.failed, calls.throttled)
+        removes += counter_names(OF_CALLS, write.stale_calls)
         for kinds in write.kinds:
-            counted = zip(OF_KINDS, (kinds.failed, kinds.good), strict=True)
-            adds |= {_place_of(prefix, kinds): n for prefix, n in counted}
-        removes += [_place_of(prefix, kinds) for kinds in write.stale_kinds for prefix in OF_KINDS]
+            adds |= _counted(OF_KINDS, of_kind(kinds), kinds.failed, kinds.good)
+        removes += counter_names(OF_KINDS, map(of_kind, write.stale_kinds))
         conditions: list[Condition] = []
         if not goes_on and write.good_at is not None:
             began = at_most(STREAK_AT, stored_number(write.good_at))
@@ -343,7 +335,7 @@ class DynamoDBOutcomes(PipelineRows, Outcomes):
             for kind in after.kinds
         }
         counted = known.kinds[:_MOST_FORGOTTEN] if heals else ()
-        removes = [_place_of(prefix, count) for count in counted for prefix in OF_KINDS]
+        removes = counter_names(OF_KINDS, map(of_kind, counted))
         self._table.change(
             (self.pipeline, known.key),
             {SICK: {"turn": after.turn, "kinds": kinds}} if kinds else {},
@@ -391,7 +383,7 @@ class DynamoDBOutcomes(PipelineRows, Outcomes):
     def _remove_stale(self, key: str, stale: Sequence[int]) -> None:
         """Remove the counters of stale buckets. After a failure the next report tries again."""
         try:
-            self._table.change((self.pipeline, key), {}, removes=_counter_names(stale))
+            self._table.change((self.pipeline, key), {}, removes=counter_names(OF_BUCKETS, stale))
         except Failed:
             return
         self._pending.swept(key)
@@ -443,21 +435,6 @@ def _has_failures(circuit: Circuit) -> bool:
     return circuit.streak > 0 or any(bucket.bad or bucket.slow for bucket in circuit.buckets)
 
 
-def _place_of(prefix: str, count: KindCount) -> str:
-    """The attribute of a count of a kind."""
-    return f"{prefix}{count.number}_{count.kind}"
-
-
-def _counter_names(buckets: Sequence[int]) -> list[str]:
-    return [f"{prefix}{bucket}" for bucket in buckets for prefix in OF_BUCKETS]
-
-
-def _added(bucket: OutcomeBucket) -> dict[str, int | set[int]]:
-    """What a bucket adds to the attributes with these prefixes."""
-    return {
-        GOOD: bucket.good,
-        BAD: bucket.bad,
-        SLOW: bucket.slow,
-        GOOD_TENANTS: set(bucket.good_tenants),
-        BAD_TENANTS: set(bucket.bad_tenants),
-    }
+def _counted(prefixes: Sequence[str], of: object, *counts: Any) -> dict[str, Any]:
+    """What is added to the counters with these prefixes, in their order."""
+    return dict(zip(counter_names(prefixes, [of]), counts, strict=True))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import (
     AWS_ERRORS,
@@ -24,6 +24,7 @@ from deadletter.aws.errors import (
     refusal,
     surely_refused,
 )
+from deadletter.aws.table import parts
 from deadletter.contract import MAIN_DLQ
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
@@ -56,8 +57,6 @@ _IN_FLIGHT_CODES = frozenset({"OverLimit", "AWS.SimpleQueueService.OverLimit"})
 MOST_DELETES = 4
 """Tries of a delete that SQS reports as failed: a letter that stays is received again by a later
 run, and its intent stands until then."""
-
-T = TypeVar("T")
 
 
 @dataclass(eq=False, repr=False)
@@ -162,7 +161,7 @@ class SqsQueue:
         undeleted: list[ReceivedLetter] = []
         pending = [received for received, _ in letters]
         for _ in range(MOST_DELETES):
-            results = [self._delete(batch) for batch in _batches(pending)]
+            results = [self._delete(batch) for batch in parts(pending, MAX_BATCH)]
             pending = [received for failed, _ in results for received in failed]
             undeleted += [received for _, refused in results for received in refused]
         return [*undeleted, *pending]
@@ -256,11 +255,6 @@ def _md5(body: str) -> str:
     return hashlib.md5(utf8(body), usedforsecurity=False).hexdigest()
 
 
-def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), MAX_BATCH):
-        yield items[start : start + MAX_BATCH]
-
-
 def _refusal(error: AwsError, url: str) -> str:
     return refusal(error, "sqs", url.rpartition("/")[2])
 
@@ -269,7 +263,7 @@ def _hide(
     client: SQSClient, url: str, waits: Sequence[tuple[str, int]], note: Callable[[str], None]
 ) -> int:
     changed = 0
-    for batch in _batches(waits):
+    for batch in parts(waits, MAX_BATCH):
         entries: list[Any] = [
             {"Id": str(position), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
             for position, (handle, seconds) in enumerate(batch)
@@ -329,7 +323,7 @@ class SqsMessages:
 
     def delete(self, handles: Sequence[str]) -> list[str]:
         deleted: set[str] = set()
-        for batch in _batches(handles):
+        for batch in parts(handles, MAX_BATCH):
             entries: list[Any] = [
                 {"Id": str(position), "ReceiptHandle": handle}
                 for position, handle in enumerate(batch)

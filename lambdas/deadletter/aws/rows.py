@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from deadletter.aws.dynamodb import MANY
 from deadletter.aws.errors import row_name
@@ -110,29 +110,6 @@ def whole(row: T | Broken, error: Callable[[str], Exception]) -> T:
     return row
 
 
-MOST_BROKEN = 20
-"""Rows that are remembered by name at once; of more, the first ones say enough."""
-
-
-class BadRows:
-    """The names of rows that a process could not read and has not told. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._names: dict[str, None] = {}
-
-    def note(self, name: str) -> None:
-        with self._lock:
-            if len(self._names) < MOST_BROKEN:
-                self._names[name] = None
-
-    def take(self) -> tuple[str, ...]:
-        """The names since the last call, each once."""
-        with self._lock:
-            names, self._names = tuple(self._names), {}
-        return names
-
-
 NO_GROUP = "message"
 """Sort key of a waiting letter's row without a FIFO group."""
 
@@ -187,28 +164,39 @@ def failing_origin(pipeline: str, key: Key) -> str | None:
 MOST_NAMED = 100
 """Foreign rows that a reader keeps in mind: one who can write a row can write a million."""
 
+MOST_BROKEN = 20
+"""Rows that are remembered by name at once; of more, the first ones say enough."""
 
-class ForeignRows:
-    """The keys of foreign rows that a reader has met; `note` is told each of them once.
 
-    Beyond MOST_NAMED they are ignored without a count.
+class MetRows(Generic[T]):
+    """Rows that readers have met, by their keys or names; `note` is told each of them once.
+
+    Beyond `most` they are ignored without a count. Threads may share it.
     """
 
-    def __init__(self, note: Callable[[Key], None] = lambda key: None) -> None:
+    def __init__(
+        self, note: Callable[[T], None] = lambda row: None, most: int = MOST_NAMED
+    ) -> None:
         self._note = note
+        self._most = most
         self._lock = threading.Lock()
-        self._keys: list[Key] = []
+        self._rows: list[T] = []
 
     @property
-    def keys(self) -> tuple[Key, ...]:
-        """The keys, in the order in which they were met."""
+    def rows(self) -> tuple[T, ...]:
+        """Them, in the order in which they were met."""
         with self._lock:
-            return tuple(self._keys)
+            return tuple(self._rows)
 
-    def add(self, key: Key) -> None:
-        """Add a key; readers in several threads may meet the same row."""
+    def add(self, row: T) -> None:
         with self._lock:
-            if key in self._keys or len(self._keys) == MOST_NAMED:
+            if row in self._rows or len(self._rows) == self._most:
                 return
-            self._keys.append(key)
-        self._note(key)
+            self._rows.append(row)
+        self._note(row)
+
+    def take(self) -> tuple[T, ...]:
+        """Those since the last call."""
+        with self._lock:
+            rows, self._rows = tuple(self._rows), []
+        return rows

@@ -28,7 +28,7 @@ from deadletter.aws.errors import (
 from deadletter.aws.rows import (
     NO_GROUP,
     Broken,
-    ForeignRows,
+    MetRows,
     decoded,
     is_own_letter,
     key_of_row,
@@ -157,7 +157,7 @@ class DynamoDBLanes(PipelineRows):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.foreign = ForeignRows(self.note_foreign)
+        self.foreign = MetRows(self.note_foreign)
 
     def lanes(self) -> Sequence[Lane]:
         with ours(RoomUnavailable):

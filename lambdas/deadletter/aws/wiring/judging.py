@@ -58,7 +58,7 @@ def router_for(
 ) -> DirectRouter:
     """The router of a pipeline, on the tables of `resources`."""
     from deadletter.aws.replay_tickets import DynamoDBLiveRuns
-    from deadletter.aws.rows import BadRows
+    from deadletter.aws.rows import MOST_BROKEN, MetRows
     from deadletter.aws.rules import DynamoDBRules
     from deadletter.aws.wiring.stores import Stores
     from deadletter.routing.direct_router import DirectRouter
@@ -68,8 +68,8 @@ def router_for(
         from deadletter.rules.json_schema import unpacked
 
         schema = unpacked(resources.replay_schema)
-    bad_rows = BadRows()
-    stores = Stores(pipeline, resources, clients, world, note_bad_row=bad_rows.note)
+    bad_rows = MetRows[str](most=MOST_BROKEN)
+    stores = Stores(pipeline, resources, clients, world, note_bad_row=bad_rows.add)
     return DirectRouter(
         pipeline=pipeline,
         rules=DynamoDBRules(
@@ -81,7 +81,7 @@ def router_for(
         clock=world.clock,
         random=world.random,
         causes=stores.causes,
-        live_runs=DynamoDBLiveRuns(*stores.messages_table, bad_rows.note),
+        live_runs=DynamoDBLiveRuns(*stores.messages_table, bad_rows.add),
         # A FIFO group moves as a whole, in its order; and the library alone writes lines.
         lines=stores.lines if pipeline.consumer_library and not pipeline.fifo else None,
         schema=schema,
