@@ -254,7 +254,7 @@ def _awaits(ticket: Ticket | None, copy: str) -> bool:
 class ReturningLetters:
     """The tickets that some letters come back to, read consistently.
 
-    Raises what boto3 raises, and StillUnprocessed.
+    Raises NotSent and Unknown, as its table does.
     """
 
     def __init__(self, table: DynamoDBTable, pipeline: str, orders: Sequence[Order]) -> None:
