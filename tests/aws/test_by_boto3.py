@@ -93,7 +93,7 @@ def test_one_line_says_that_a_proxy_of_the_environment_means_boto3(
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "sqs.eu-west-1.amazonaws.com")
-    made._thin(made._sqs, made.SENDING)
+    made._thin(made.client_of("sqs", config=made.SENDING.config()), "")
     assert lines(caplog) == []
     hot_clients()
     assert lines(caplog) == ["All calls go by boto3: they go through a proxy"]
@@ -101,7 +101,7 @@ def test_one_line_says_that_a_proxy_of_the_environment_means_boto3(
 
 @cache
 def _boto3s() -> Any:
-    return made._sqs(made.SENDING.config())
+    return made.client_of("sqs", config=made.SENDING.config())
 
 
 @pytest.fixture
@@ -109,6 +109,10 @@ def client() -> Any:
     """A client of boto3, which needs some of the names itself when it is made."""
     made.session().get_credentials()
     return _boto3s()
+
+
+def thinned(client: Any) -> Any:
+    return made.thin(client, made.session().get_credentials, made.ca_bundle)
 
 
 @pytest.mark.usefixtures("unloaded")
@@ -121,7 +125,7 @@ def test_a_name_of_botocore_that_is_gone_means_boto3(
     name: str,
 ) -> None:
     monkeypatch.delattr(importlib.import_module(module), name)
-    assert are_boto3s([made._thin(lambda _: client, made.SENDING) for _ in range(3)])
+    assert are_boto3s([thinned(client) for _ in range(3)])
     [line] = lines(caplog)
     assert line.startswith("All calls go by boto3: this botocore is another inside: ")
     assert name in line
@@ -142,7 +146,7 @@ def test_so_does_a_part_of_its_models(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, client: Any, name: str
 ) -> None:
     monkeypatch.setattr(f"botocore.model.ServiceModel.{name}", Gone())
-    assert are_boto3s([made._thin(lambda _: client, made.SENDING) for _ in range(3)])
+    assert are_boto3s([thinned(client) for _ in range(3)])
     assert len(lines(caplog)) == 1
 
 

@@ -138,11 +138,11 @@ def read_request(connection: socket.socket) -> bytes:
 
 
 def thin() -> Any:
-    return made._thin(made._sqs, LIMITS)
+    return made._thin(made.client_of("sqs", config=LIMITS.config()), "")
 
 
 def all_by_boto3() -> Any:
-    return made._sqs(LIMITS.config())
+    return with_deadline(made.client_of("sqs", config=LIMITS.config()))
 
 
 def of_a_team() -> Any:

@@ -175,7 +175,7 @@ def test_a_ledger_that_gives_no_answer_brings_the_message_back(
 
     shop.send(2)
     with monkeypatch.context() as patched:
-        patched.setattr(shop.box.runtime.consumer.order._lines, "_rows", down)  # type: ignore[union-attr]
+        patched.setattr(shop.box.runtime.consumer.order._lines, "rows", down)  # type: ignore[union-attr]
         shop.run()
     assert shop.applied == []
     assert shop.box.metrics["IdempotencyUnavailable"] == 1

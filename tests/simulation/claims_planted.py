@@ -58,7 +58,7 @@ def _without_payload(self: DynamoDBClaims, key: BusinessKey, owner: str, until: 
 
 def _with_lease(end: float) -> Callable[[DynamoDBClaims, BusinessKey, str, float], Claim]:
     def claim(self: DynamoDBClaims, key: BusinessKey, owner: str, until: float) -> Claim:
-        return _claim(self, key, owner, end or self._clock())
+        return _claim(self, key, owner, end or self.clock())
 
     return claim
 

@@ -21,7 +21,7 @@ bug = BUGS.plant
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def write(self: Any, known: Any, after: Any, *, heals: bool) -> None:
-            stored = self._breaker.find(known.key)
+            stored = self.breaker.find(known.key)
             original(self, replace(known, sick=stored.sick), after, heals=heals)
 
         return write

@@ -116,7 +116,7 @@ def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def receive(self: Any, most: int, lock_seconds: int, wait_seconds: int) -> Any:
             found = original(self, most, 30, wait_seconds)
-            longer = self._clock() + lock_seconds
+            longer = self.clock() + lock_seconds
             return [replace(entry, locked_until=longer) for entry in found]
 
         return receive
@@ -215,7 +215,7 @@ def _() -> Iterator[None]:
 
     def self_clock(self: Any) -> float:
         # The journal has no clock of its own; the fake table's is the true one.
-        return float(self._table._client._real._clock())
+        return float(self._table.client._real._clock())
 
     with replaced(DynamoDBJournal, "read", make):
         yield

@@ -66,7 +66,7 @@ def consumer(account: Account, chances: Random) -> Callable[[dict[str, Any]], An
 
 def replayed(events: list[tuple[Event, float, Circuit | Refusal]], account: Account) -> Circuit:
     """The same events told to the value; each has to come to the same."""
-    policy, chance = account.breaker._policy, Random(CHANCE)
+    policy, chance = account.breaker.policy, Random(CHANCE)
     circuit = Circuit("orders")
     for event, now, stored in events:
         found = transition(circuit, event, policy, now, chance)

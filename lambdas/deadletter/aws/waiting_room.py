@@ -365,13 +365,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def reschedule(self, received: ReceivedLetter, lane: str, due: float) -> None:
         key = _read_place(received.handle)[0]
         with ours(RoomUnavailable):
-            if not self.fifo:
-                self._reschedule(key, lane, due)
-                return
+            keys = self._keys_of_group(key[0], lane) if self.fifo else [key]
             # A review looks at the first letter of a group, and comes back while that one is not
             # due as it should be: changed last, it vouches for those behind it.
-            for item in reversed(self._table.query(key[0], keep=self._in_lane(lane))):
-                self._reschedule(key_of_row(item), lane, due)
+            for each in reversed(keys):
+                self._reschedule(each, lane, due)
+
+    def _keys_of_group(self, partition: str, lane: str) -> Sequence[Key]:
+        return [*map(key_of_row, self._table.query(partition, keep=self._in_lane(lane)))]
 
     def recall(self, entry: WaitingRoomEntry, due: float) -> bool:
         """Change when a letter is due, as a person does; False if it has left its lane."""
