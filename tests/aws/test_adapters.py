@@ -136,7 +136,7 @@ class TestQueue:
         waits = [(first, 0), *((handle, 30) for handle in others)]
         assert queue.hide([*waits, ("no handle", 30)]) == 1
         assert len(queue.receive(10, 60, 1)) == 1
-        assert SqsQueue(aws.sqs, aws.queue("other") + "x", aws.clock).hide(waits) == 11
+        assert SqsQueue(aws.sqs, aws.queue() + "x", aws.clock).hide(waits) == 11
 
     def test_a_deleted_letter_is_gone_and_a_strange_proof_deletes_nothing(self, aws: Aws) -> None:
         queue = SqsQueue(aws.sqs, aws.queue(), aws.clock)

@@ -456,8 +456,8 @@ def test_a_queue_that_does_not_exist_has_an_error_of_its_own(aws: Aws) -> None:
         assert refusal(call, **arguments) == f"{SIMPLE}NonExistentQueue"
 
 
-def test_creating_a_queue_again_with_other_attributes_is_refused(aws: Aws) -> None:
-    aws.queue(DelaySeconds="1")
+def test_a_queue_is_created_again_only_as_it_is(aws: Aws) -> None:
+    assert aws.queue(DelaySeconds="1") == aws.queue() == aws.queue(DelaySeconds="1")
     code = refusal(aws.sqs.create_queue, QueueName="orders", Attributes={"DelaySeconds": "2"})
     assert code == "QueueAlreadyExists"
 

@@ -111,7 +111,7 @@ class NotingSqs(MemorySqs):
 
     def purge(self, url: str) -> None:
         """Delete every message of a queue, visible or not."""
-        queue = self._queue(url, "PurgeQueue")
+        queue = self._queue(url)
         for message in list(queue.messages.values()):
             queue.drop(message)
 

@@ -290,6 +290,7 @@ class ReplaySimulation(Simulation):
 
     @contextlib.contextmanager
     def _compressed(self) -> Iterator[None]:
+        """Few letters are as much for a run as thousands are in production."""
         with smaller_run():
             yield
 
@@ -312,6 +313,7 @@ class ReplaySimulation(Simulation):
     # The world before the run
 
     def _run(self) -> None:
+        """As in any schedule, after letters have died and runs of them have begun."""
         self._remember_first_batch()
         self._remember_causes()
         self._produce()

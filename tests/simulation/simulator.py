@@ -386,6 +386,7 @@ class Simulation:
         return 0.0
 
     def _run(self) -> None:
+        """Everybody acts, and faults strike; then all has to heal."""
         self._remember_first_batch()
         self._remember_causes()
         self._produce()

@@ -146,15 +146,16 @@ class MemorySqs:
     def create_queue(
         self, *, QueueName: str, Attributes: Mapping[str, str] = _NOTHING
     ) -> dict[str, Any]:
-        """A queue is made once: here its name is taken from then on, whatever its attributes."""
-        if QueueName in self._queues:
-            raise Refused("QueueAlreadyExists", "A queue already exists with the same name")
         wanted = dict(Attributes)
-        queue = FakeQueue(QueueName, self._arn + QueueName, self._clock())
-        if (wanted.pop("FifoQueue", "false") == "true") is not queue.fifo:
+        if (wanted.pop("FifoQueue", "false") == "true") is not QueueName.endswith(".fifo"):
             raise invalid("The name of a FIFO queue, and of no other, ends in .fifo.")
-        queue.configure(wanted, self._dead_letter_queue)
-        self._queues[QueueName] = queue
+        queue = self._queues.get(QueueName)
+        if queue is None:
+            queue = FakeQueue(QueueName, self._arn + QueueName, self._clock())
+            queue.configure(wanted, self._dead_letter_queue)
+            self._queues[QueueName] = queue
+        elif not queue.attributes.items() >= wanted.items():
+            raise Refused("QueueAlreadyExists", "A queue of this name has other attributes")
         return {"QueueUrl": self._url + QueueName}
 
     @operation
