@@ -115,4 +115,5 @@ def _added(value: Value | None, more: Value) -> Value:
 
 def canonical_value(value: Any) -> Value:
     """A plain value as a table keeps it."""
-    return accept(stored({"": value})[""])
+    # A text, as most values are, is one already.
+    return {"S": value} if type(value) is str else accept(stored({"": value})[""])

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
-from typing import Any, cast
+from operator import sub
+from typing import Any, NamedTuple, cast
 
 from deadletter.aws.table import Condition
 from deadletter.testing.fakes.attribute_values import Item, ValidationError, Value, copied_item
@@ -34,9 +34,9 @@ from deadletter.testing.fakes.dynamodb_table import (
     Spot,
     StoredRow,
     kept,
-    key_schema,
     write_units,
 )
+from deadletter.testing.fakes.dynamodb_table import KeySchema as Schema
 from deadletter.testing.fakes.errors import Exceptions, Method, Refused, malformed, operation
 from deadletter.testing.fakes.words import WORDED, valued
 
@@ -54,8 +54,7 @@ _READ_MEMBERS = frozenset(("Keys", "ConsistentRead", "Only"))
 _ANY_RETURN = ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD")
 
 
-@dataclass(frozen=True, slots=True)
-class Consumed:
+class Consumed(NamedTuple):
     """What a client has cost so far. Subtract an earlier one to get what happened in between.
 
     A request is one call, however many items it names. Units are those that AWS bills on demand:
@@ -68,12 +67,7 @@ class Consumed:
     write_units: int = 0
 
     def __sub__(self, earlier: Consumed) -> Consumed:
-        return Consumed(
-            self.read_requests - earlier.read_requests,
-            self.read_units - earlier.read_units,
-            self.write_requests - earlier.write_requests,
-            self.write_units - earlier.write_units,
-        )
+        return Consumed(*map(sub, self, earlier))
 
 
 def _asked(method: Method) -> Method:
@@ -180,11 +174,11 @@ class MemoryDynamoDB:
         if TableName in self._tables:
             raise Refused("ResourceInUseException", f"Table already exists: {TableName}")
         types = {row["AttributeName"]: row["AttributeType"] for row in AttributeDefinitions}
-        key = key_schema(KeySchema, types)
+        key = Schema(KeySchema, types)
         has_replica = self._stale_reads is not None
         table = FakeTable(TableName, key, lagging=self._lagging, has_replica=has_replica)
         for index in GlobalSecondaryIndexes:
-            name, index_key = index["IndexName"], key_schema(index["KeySchema"], types)
+            name, index_key = index["IndexName"], Schema(index["KeySchema"], types)
             held = kept(index["Projection"], key, index_key)
             table.indexes[name] = FakeIndex(name, index_key, held)
         self._tables[TableName] = table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from operator import itemgetter
@@ -43,17 +42,20 @@ class StoredRow:
         self.size = size_of_item(item)
 
 
-@dataclass(frozen=True, slots=True)
 class KeySchema:
     """The one or two attributes of a key, and their types."""
 
-    hash: str
-    range: str
-    types: Mapping[str, str]
+    def __init__(self, schema: Sequence[Mapping[str, str]], types: Mapping[str, str]) -> None:
+        by_role = {row["KeyType"]: row["AttributeName"] for row in schema}
+        self.hash = by_role["HASH"]
+        self.range = by_role.get("RANGE", "")
+        self.names = tuple(name for name in (self.hash, self.range) if name)
+        self.types = types
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.hash, self.range) if self.range else (self.hash,)
+    def placed(self, item: Mapping[str, Value]) -> tuple[Any, Any]:
+        """The key of an item that has one; the second is None without a sort key."""
+        sort = self.native(self.range, item[self.range]) if self.range else None
+        return self.native(self.hash, item[self.hash]), sort
 
     def native(self, name: str, value: Value) -> Any:
         """A key attribute as a Python value that orders as DynamoDB orders it."""
@@ -173,13 +175,10 @@ class FakeIndex:
 
     def spot(self, item: Mapping[str, Value], primary: Spot) -> Spot | None:
         """Where an item lies in the index; None if it lacks one of the index's keys."""
-        key = self.key
-        hash_value = item.get(key.hash)
-        range_value = item.get(key.range) if key.range else None
-        if hash_value is None or (key.range and range_value is None):
+        if not item.keys() >= {*self.key.names}:
             return None
-        sort = None if range_value is None else key.native(key.range, range_value)
-        return key.native(key.hash, hash_value), (sort, primary[0], *primary[1])
+        hash_key, sort = self.key.placed(item)
+        return hash_key, (sort, primary[0], *primary[1])
 
     def view(self, row: StoredRow) -> StoredRow:
         """What the index holds of a row."""
@@ -227,13 +226,9 @@ class FakeTable:
 
     def primary(self, key: object) -> Spot:
         """The place of a `Key` argument: exactly the key attributes, of the right types."""
-        names = self.key.names
-        if type(key) is not dict or len(key) != len(names) or any(n not in key for n in names):
+        if type(key) is not dict or key.keys() != {*self.key.names}:
             raise ValidationError("The provided key element does not match the schema")
-        accepted = {name: accept(value) for name, value in key.items()}
-        if any(self.key.types[name] not in value for name, value in accepted.items()):
-            raise ValidationError("The provided key element does not match the schema")
-        return self._placed(accepted)
+        return self.primary_of({name: accept(value) for name, value in key.items()})
 
     def primary_of(self, item: Mapping[str, Value]) -> Spot:
         """The place of an item."""
@@ -242,12 +237,8 @@ class FakeTable:
                 raise ValidationError(
                     f"One or more parameter values were invalid: Missing the key {name} in the item"
                 )
-        return self._placed(item)
-
-    def _placed(self, item: Mapping[str, Value]) -> Spot:
-        key = self.key
-        sort = key.native(key.range, item[key.range]) if key.range else None
-        return key.native(key.hash, item[key.hash]), (sort,)
+        hash_key, sort = self.key.placed(item)
+        return hash_key, (sort,)
 
     def check_index_keys(self, item: Mapping[str, Value]) -> None:
         """An attribute that some index is keyed on has that key's type, and isn't empty."""
@@ -297,11 +288,6 @@ class FakeTable:
 def write_units(size: int) -> int:
     """A write unit pays for 1 KB, rounded up, and for nothing at all as well."""
     return max(1, -(-size // _WRITE_UNIT))
-
-
-def key_schema(rows: Sequence[Mapping[str, str]], types: Mapping[str, str]) -> KeySchema:
-    by_role = {row["KeyType"]: row["AttributeName"] for row in rows}
-    return KeySchema(by_role["HASH"], by_role.get("RANGE", ""), types)
 
 
 def kept(projection: Mapping[str, Any], *keys: KeySchema) -> frozenset[str] | None:
