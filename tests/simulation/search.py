@@ -9,7 +9,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.simulation.effects import Broken
+
+T = TypeVar("T")
 
 DAY = 100
 """Random schedules of each simulator by day."""
@@ -42,3 +50,18 @@ FIRST = first_seed()
 def seeds(day: int, night: int, *, part: int = 0, parts: int = 1) -> range:
     """The seeds of this run: `day` of them by day, `night` at night; or the part of them."""
     return range(FIRST + part, FIRST + (night if AT_NIGHT else day), parts)
+
+
+def played(play: Callable[[Any], T], cases: Iterable[Any], of: str = "seed") -> Iterator[T]:
+    """What each case comes to. A broken promise fails the test, and names the case."""
+    for case in cases:
+        try:
+            yield play(case)
+        except Broken as broken:
+            pytest.fail(f"{of} {case}: {broken}")
+
+
+def play_all(play: Callable[[Any], object], cases: Iterable[Any], of: str = "seed") -> None:
+    """The same, where nothing is looked at."""
+    for _ in played(play, cases, of):
+        pass

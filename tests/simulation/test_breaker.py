@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.breaker_simulator import BreakerSimulation, simulate
-from tests.simulation.search import AT_NIGHT, DAY, SCHEDULES, seeds
-from tests.simulation.witness import Broken
+from tests.simulation.search import AT_NIGHT, DAY, SCHEDULES, play_all, seeds
 
 PARTS = 20 if AT_NIGHT else 1
 
@@ -24,11 +23,7 @@ def test_no_promise_of_the_breaker_is_broken_in_the_first_schedules() -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_random_schedule_breaks_a_promise_of_the_breaker(part: int) -> None:
     """Each seed is one schedule: `make sim OF=breaker SEED=n` replays it with its log."""
-    for seed in seeds(DAY, SCHEDULES, part=part, parts=PARTS):
-        try:
-            simulate(seed)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    play_all(simulate, seeds(DAY, SCHEDULES, part=part, parts=PARTS))
 
 
 @pytest.mark.long

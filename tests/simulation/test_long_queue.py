@@ -12,19 +12,15 @@ from tests.simulation.long_queue import (
     SHORT_OF_MEMORY,
     simulate_long_queue,
 )
-from tests.simulation.search import AT_NIGHT, DAY, seeds
-from tests.simulation.witness import EXTRA, PUBLISHED, Broken
+from tests.simulation.search import AT_NIGHT, DAY, played, seeds
+from tests.simulation.witness import EXTRA, PUBLISHED
 
 PARTS = 2
 
 
 def all_of(seeds: range) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for seed in seeds:
-        try:
-            simulation = simulate_long_queue(seed)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    for simulation in played(simulate_long_queue, seeds):
         counts.update(simulation.seen)
         counts.update(simulation.witness.counts)
         counts["took part"] += simulation.took_part

@@ -10,8 +10,8 @@ import pytest
 from tests.simulation import replay_simulator
 from tests.simulation.replay_simulator import SORTS, ReplaySimulation, cut_at
 from tests.simulation.scheduler import Fault
-from tests.simulation.search import AT_NIGHT, DAY, seeds
-from tests.simulation.witness import EXTRA, HELD_UP, PUBLISHED, Broken
+from tests.simulation.search import AT_NIGHT, DAY, play_all, played, seeds
+from tests.simulation.witness import EXTRA, HELD_UP, PUBLISHED
 
 Make = Callable[[int], ReplaySimulation]
 
@@ -79,12 +79,7 @@ def test_no_schedule_of_a_special_sort_breaks_a_promise(sort: str) -> None:
 
 def all_of(make: Make, schedules: range) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for seed in schedules:
-        simulation = make(seed)
-        try:
-            simulation.run()
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    for simulation in played(lambda seed: make(seed).run(), schedules):
         counts.update(simulation.witness.counts)
     return counts
 
@@ -93,11 +88,7 @@ def all_of(make: Make, schedules: range) -> Counter[str]:
 @pytest.mark.nightly
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST])
 def test_the_report_adds_up_wherever_a_run_is_cut_off(fault: Fault) -> None:
-    for number in range(cut_at(-1, fault)):
-        try:
-            cut_at(number, fault)
-        except Broken as broken:
-            pytest.fail(f"{fault} at call {number}: {broken}")
+    play_all(lambda number: cut_at(number, fault), range(cut_at(-1, fault)), f"{fault} at call")
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.replay_pace import PaceShape, paced, used_share
 from tests.simulation.replay_witness import check_window
-from tests.simulation.search import DAY, seeds
+from tests.simulation.search import DAY, play_all, seeds
 from tests.simulation.witness import Broken
 
 
@@ -18,11 +18,7 @@ def test_the_pace_and_the_kill_switch_hold_in_the_first_schedules() -> None:
 @pytest.mark.long
 def test_no_schedule_sends_faster_than_the_plan_or_after_the_kill_switch() -> None:
     """Five workers, clocks that differ by two seconds, faults, and a person who holds the run."""
-    for seed in seeds(DAY, 1_000):
-        try:
-            paced(seed)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    play_all(paced, seeds(DAY, 1_000))
 
 
 @pytest.mark.long

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.simulation.replay_simulator import smaller_run
-from tests.simulation.search import AT_NIGHT, DAY, seeds
-from tests.simulation.witness import Broken
+from tests.simulation.search import AT_NIGHT, DAY, played, seeds
 from tests.simulation.worker_simulator import (
     WORKER_SORTS,
     WorkerShape,
@@ -26,17 +25,14 @@ def _smaller() -> Iterator[None]:
         yield
 
 
-def played(seed: int, shape: Shape) -> WorkerSimulation:
+def made(seed: int, shape: Shape) -> WorkerSimulation:
     return WorkerSimulation(seed, shape(seed)).run()
 
 
 def all_of(shape: Shape, schedules: range) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for seed in schedules:
-        try:
-            counts.update(played(seed, shape).counts)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    for simulation in played(lambda seed: made(seed, shape), schedules):
+        counts.update(simulation.counts)
     return counts
 
 
@@ -67,5 +63,5 @@ def test_no_schedule_of_a_special_sort_of_workers_breaks_a_promise(sort: str) ->
 @pytest.mark.long
 def test_the_same_seed_gives_the_same_schedule_of_workers() -> None:
     for seed in range(10):
-        first, second = (played(seed, worker_shape).log for _ in range(2))
+        first, second = (made(seed, worker_shape).log for _ in range(2))
         assert first == second, seed

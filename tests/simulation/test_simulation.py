@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +16,7 @@ from deadletter.routing.judgement import Case
 from deadletter.settings.backoff import Backoff
 from tests.simulation import planted
 from tests.simulation.scheduler import EVERYWHERE, Fault
-from tests.simulation.search import AT_NIGHT, DAY, FIRST, SCHEDULES, seeds
+from tests.simulation.search import AT_NIGHT, DAY, FIRST, SCHEDULES, play_all, played, seeds
 from tests.simulation.simulator import (
     CONSUMED,
     TURNS,
@@ -58,34 +59,29 @@ def faults_at(call: int) -> Sequence[Fault]:
     return EVERYWHERE[call % EVERY :: EVERY]
 
 
+def strike_each_call(placed: Callable[[Mapping[int, Fault]], int]) -> None:
+    """Play a workload once for each call and each fault that strikes it."""
+    faults = [{at: fault} for at in range(placed({})) for fault in faults_at(at)]
+    play_all(placed, faults, "fault at call")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_random_schedule_breaks_a_promise(part: int) -> None:
     """Each seed is one schedule: `make sim SEED=n` replays it with its log."""
-    for seed in seeds(DAY, SCHEDULES, part=part, parts=PARTS):
-        try:
-            simulate(seed)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    play_all(simulate, seeds(DAY, SCHEDULES, part=part, parts=PARTS))
 
 
 @pytest.mark.long
 def test_no_promise_is_broken_by_redrivers_that_fall_asleep() -> None:
-    for seed in of_a_sort():
-        try:
-            drowsy(seed)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    play_all(drowsy, of_a_sort())
 
 
 @pytest.mark.long
 def test_no_promise_is_broken_by_redrivers_struck_between_send_and_delete() -> None:
     counts: Counter[str] = Counter()
-    for seed in of_a_sort():
-        try:
-            counts.update(interrupted(seed).witness.counts)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    for simulation in played(interrupted, of_a_sort()):
+        counts.update(simulation.witness.counts)
     assert counts[PUBLISHED] >= counts[EXTRA]
     if AT_NIGHT:  # The proof is not of easy weather: letters were delivered twice.
         assert counts[EXTRA] > 20
@@ -99,11 +95,7 @@ def test_no_possible_duplicate_is_counted_of_what_never_left() -> None:
 @pytest.mark.long
 def test_no_promise_is_broken_by_redrivers_whose_sends_never_leave() -> None:
     counts: Counter[str] = Counter()
-    for seed in of_a_sort():
-        try:
-            simulation = unreachable(seed)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    for simulation in played(unreachable, of_a_sort()):
         counts.update(simulation.witness.counts)
         struck = [line[3] for line in simulation.scheduler.log if line[3]]
         counts["never left"] += struck.count(Fault.NO_CONNECTION)
@@ -116,23 +108,15 @@ def test_no_promise_is_broken_by_redrivers_whose_sends_never_leave() -> None:
 @pytest.mark.long
 def test_no_promise_is_broken_by_rescues_beside_ordinary_runs() -> None:
     lanes: Counter[str] = Counter()
-    for seed in of_a_sort():
-        try:
-            lanes.update(rescued(seed).witness.rescued)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    for simulation in played(rescued, of_a_sort()):
+        lanes.update(simulation.witness.rescued)
     if AT_NIGHT:  # The proof is not of easy weather: letters did go into each kind of lane.
         assert min(lanes["due"], lanes["parked"], lanes["dedicated:slow"]) > 10
 
 
 @pytest.mark.long
 def test_no_promise_is_broken_by_consumers_that_are_often_struck() -> None:
-    runs = []
-    for seed in of_a_sort():
-        try:
-            runs.append(crowded(seed).witness.effects)
-        except Broken as broken:
-            pytest.fail(f"seed {seed}: {broken}")
+    runs = [simulation.witness.effects for simulation in played(crowded, of_a_sort())]
     if AT_NIGHT:
         # The proof is not of easy weather: effects were repeated, each for a fault, and
         # duplicates were spared.
@@ -155,25 +139,13 @@ def test_a_consumer_parks_a_letter_at_once_if_its_cause_is_known(known: bool) ->
     "workload", by_day(CONSUMED, "one is processed at once", "the key is the origin's")
 )
 def test_no_single_fault_at_any_call_of_a_consumer_breaks_a_promise(workload: str) -> None:
-    shape = CONSUMED[workload]
-    for at in range(place(shape, {}, on="consumer")):
-        for fault in faults_at(at):
-            try:
-                place(shape, {at: fault}, on="consumer")
-            except Broken as broken:
-                pytest.fail(f"{fault} at call {at}: {broken}")
+    strike_each_call(partial(place, CONSUMED[workload], on="consumer"))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("workload", by_day(WORKLOADS, "one letter goes back", "one is diverted"))
 def test_no_single_fault_at_any_call_breaks_a_promise(workload: str) -> None:
-    shape = WORKLOADS[workload]
-    for at in range(place(shape, {})):
-        for fault in faults_at(at):
-            try:
-                place(shape, {at: fault})
-            except Broken as broken:
-                pytest.fail(f"{fault} at call {at}: {broken}")
+    strike_each_call(partial(place, WORKLOADS[workload]))
 
 
 @pytest.mark.long
@@ -185,11 +157,8 @@ def test_no_two_faults_in_the_first_calls_break_a_promise(workload: str) -> None
     pairs = itertools.combinations(range(calls), 2)
     every = list(itertools.product(pairs, itertools.product(Fault, repeat=2)))
     # All take an hour: each night draws others.
-    for (first, second), (fault, other) in Random(FIRST).sample(every, min(4_000, len(every))):
-        try:
-            place(shape, {first: fault, second: other})
-        except Broken as broken:
-            pytest.fail(f"{fault} at call {first}, {other} at call {second}: {broken}")
+    drawn = Random(FIRST).sample(every, min(4_000, len(every)))
+    play_all(lambda case: place(shape, dict(zip(*case, strict=True))), drawn, "calls and faults")
 
 
 @pytest.mark.long
