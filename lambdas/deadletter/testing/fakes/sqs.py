@@ -62,7 +62,8 @@ class MemorySqs:
     With `random`, standard messages (and FIFO groups) come in any order, and a short poll may
     return less than there is, even nothing; without it, receives are first in, first out.
     A delete with the receipt handle of an earlier receive succeeds and leaves the message; AWS
-    promises neither that nor the contrary.
+    promises neither that nor the contrary. A receive shows all attributes or none, and a FIFO queue
+    knows repeated sends by their MessageDeduplicationId alone.
 
     One thread only. Two calls with the same history answer the same.
     """
