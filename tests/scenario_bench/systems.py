@@ -356,7 +356,7 @@ class NativeRedrive(NoBreaker):
         while messages := sqs.receive_message(
             QueueUrl=self.stage.dlq,
             MaxNumberOfMessages=10,
-            MessageSystemAttributeNames=["MessageGroupId"],
+            MessageSystemAttributeNames=["All"],
         ).get("Messages"):
             for message in messages:
                 order: dict[str, str] = {}
