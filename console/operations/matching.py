@@ -346,9 +346,8 @@ def known_of(entry: CauseEntry, settings: Pipeline) -> Mapping[str, Any]:
 def known_by_row(row: LedgerRow, attempts_used: int, settings: Pipeline) -> Mapping[str, Any]:
     """The same fields by a letter's whole row."""
     # A row without a size knows nothing of its letter.
-    return _known(
-        settings, attempts_used, row.last, None if row.about.size is None else row.about.context
-    )
+    context = None if row.about.size is None else row.about.context
+    return _known(settings, attempts_used, row.last, context)
 
 
 _OF_FAILURE = ("category", "blame", "error_type", "fingerprint")

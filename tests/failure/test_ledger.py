@@ -63,7 +63,6 @@ def test_what_a_row_says_of_its_letter_once_is_read() -> None:
         }
     )
     assert row.about == AboutLetter({"tenantId": "t-1"}, "t-1/default", 1_204)
-    assert (row.context, row.endpoint, row.size) == ({"tenantId": "t-1"}, "t-1/default", 1_204)
     assert (row.first_at, row.parked_at) == (1790000001.5, 1790000002.5)
     assert (row.parked_as, row.parked_rule) == (Reason.QUARANTINED, "stop-t-1")
 

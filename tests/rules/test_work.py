@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.rules import fields
+from deadletter.rules import fields as rule_fields
 from deadletter.rules import pattern as rule_pattern
 from deadletter.rules.fields import Outline
 from deadletter.rules.pattern import Likeness, WorkOnLetter, all_hold, compile_pattern
@@ -31,7 +31,7 @@ def judged(rule: dict[str, Any], document: dict[str, Any]) -> Likeness:
 def test_a_rule_in_a_book_is_as_costly_as_it_is_alone(
     steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for owner in (rule_pattern, fields):
+    for owner in (rule_pattern, rule_fields):
         monkeypatch.setattr(owner, "STEPS", steps)
     random = Random(steps)
     seen: Counter[Likeness] = Counter()
@@ -73,13 +73,13 @@ def test_each_combination_in_an_array_has_a_number_of_steps(
     leaves = Outline(field.name for field in fields).read({"l": elements})
     spent = WorkOnLetter()
     all_hold(fields, leaves, {}, spent)
-    assert fields.STEPS - spent.left == steps
+    assert rule_fields.STEPS - spent.left == steps
 
 
 def test_a_rule_may_take_all_its_steps_and_no_more() -> None:
-    spent = fields.Work()
-    spent.spend(fields.STEPS)
-    with pytest.raises(fields.TooCostly):
+    spent = rule_fields.Work()
+    spent.spend(rule_fields.STEPS)
+    with pytest.raises(rule_fields.TooCostly):
         spent.spend(1)
 
 

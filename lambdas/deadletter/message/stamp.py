@@ -222,8 +222,10 @@ def from_data(data: object) -> Stamp | None:
     if not isinstance(data, dict) or not isinstance(data.get("origin"), str):
         return None
     values = {key: value for key, value in data.items() if key in _TYPES}
-    # The exact types, for a bool is an int.
-    if any(type(value) not in _TYPES[key] for key, value in values.items()):
+    # A bool is an int.
+    if any(
+        isinstance(each, bool) or not isinstance(each, _TYPES[key]) for key, each in values.items()
+    ):
         return None
     stamp = Stamp(**values)
     is_valid = 0 <= stamp.attempt < _MANY and 0 <= stamp.first_sent < _MANY and stamp.origin

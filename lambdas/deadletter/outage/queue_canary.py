@@ -155,12 +155,10 @@ def verdict_from_row(row: LedgerRow, attempt: int, key: str, pipeline: str) -> C
     """
     if row.recovered_at is not None:
         return CanaryVerdict.NEUTRAL if row.recovered_unasked else CanaryVerdict.SUCCESS
-    failures = [
-        failure for failure in row.failures if failure.attempt == attempt and was_tried(failure)
-    ]
-    if not failures:
+    of_life = (failure for failure in reversed(row.failures) if failure.attempt == attempt)
+    last = next(filter(was_tried, of_life), None)
+    if last is None:
         return None
-    last = failures[-1]
     if last.blame is Blame.NEITHER:
         return CanaryVerdict.NEUTRAL
     shown = shown_by(last, key)
