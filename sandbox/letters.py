@@ -16,7 +16,7 @@ from typing import Any
 
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.contract import LedgerKeeps, app_parameter, pipeline_parameter
-from deadletter.failure.about_letter import about_letter
+from deadletter.failure.cause_index import about_letter
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import Letter

@@ -15,10 +15,10 @@ from deadletter.webhook.endpoint import (
     BadEndpoint,
     Endpoint,
     SecretUnusable,
+    edit_facts,
     read_row,
     refuse_secret_name,
 )
-from deadletter.webhook.endpoint_edit import edit_facts
 from deadletter.webhook.url_guard import UrlRefused, public_part, read_url
 
 from . import endpoint_check, item

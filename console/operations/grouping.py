@@ -235,7 +235,7 @@ class PipelineContext:
 
     def of(self, letter: Letter, now: float) -> dict[str, str]:
         """The values: plain, hashed, or none of them."""
-        from deadletter.failure.about_letter import kept_values
+        from deadletter.failure.cause_index import kept_values
 
         settings = self._settings
         document = self._documents.build(letter, stamp_of(letter), None, now).value

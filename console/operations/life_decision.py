@@ -355,7 +355,7 @@ def _endpoints(
     The ledger keeps the key as its setting for the context says: plain, hashed, or not at all.
     """
     from deadletter.aws.circuits import DynamoDBCircuits
-    from deadletter.failure.about_letter import hashed
+    from deadletter.failure.cause_index import hashed
 
     how, name = settings.ledger, record.pipeline.name
     if settings.circuit_key is None or how is LedgerKeeps.PLAIN:

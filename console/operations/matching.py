@@ -153,7 +153,7 @@ class Matcher:
 
     def tenant(self, found: FoundMessage) -> str:
         """Its tenant as the ledger keeps it: lists are copied into tickets and logs."""
-        from deadletter.failure.about_letter import kept_values
+        from deadletter.failure.cause_index import kept_values
         from deadletter.rules.document import TENANT
 
         if found.letter is None and not found.tenant:
@@ -217,7 +217,7 @@ class Matcher:
 
     def _unhashed(self) -> Mapping[str, str]:
         """The values of the choice by their hashes, where equality is all that it asks."""
-        from deadletter.failure.about_letter import hashed
+        from deadletter.failure.cause_index import hashed
 
         terms = [term for term in self._chosen.terms if term.key != "cause"]
         equality = (Operator.EQUAL, Operator.DIFFERS)

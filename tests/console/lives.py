@@ -15,7 +15,7 @@ from deadletter.aws.wiring.moving import redriver_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
 from deadletter.contract import Category
-from deadletter.failure.about_letter import about_letter
+from deadletter.failure.cause_index import about_letter
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp

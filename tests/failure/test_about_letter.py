@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.contract import LedgerKeeps
-from deadletter.failure.about_letter import LARGEST_CONTEXT, about_letter, hashed
+from deadletter.failure.cause_index import LARGEST_CONTEXT, about_letter, hashed
 from deadletter.failure.ledger import AboutLetter
 
 CONTEXT = {"tenantId": "t-1", "priority": 3, "urgent": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from deadletter.webhook.endpoint_edit import edit_facts
+from deadletter.webhook.endpoint import edit_facts
 from tests.each_row import each_row
 
 PREFIX = "deadletter/webhooks/"

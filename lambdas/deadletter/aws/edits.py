@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
     from deadletter.settings.pipeline import Pipeline
-    from deadletter.webhook.endpoint_edit import EndpointEdit
+    from deadletter.webhook.endpoint import EndpointEdit
 
 LONGEST_SEQUENCE = 40
 """Digits of the longest sequence number, by the model of the DynamoDB Streams API."""
@@ -197,7 +197,7 @@ _OF_ENDPOINTS = "#endpoints"
 def endpoint_edits(records: Sequence[Mapping[str, Any]], secrets: str) -> Iterator[EndpointEdit]:
     """The edits in an event of the stream, in order, but for mere pauses."""
     # Endpoints are edited rarely.
-    from deadletter.webhook.endpoint_edit import EndpointEdit, edit_facts
+    from deadletter.webhook.endpoint import EndpointEdit, edit_facts
 
     for record in records:
         change = record["dynamodb"]

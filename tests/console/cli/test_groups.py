@@ -19,7 +19,7 @@ from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.contract import CAUSE_SHARDS, Category, circuit_lane
-from deadletter.failure.about_letter import hashed
+from deadletter.failure.cause_index import hashed
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import AboutLetter, LedgerUnavailable
 from deadletter.testing.clock import START, Clock

@@ -17,7 +17,7 @@ from console.operations.places import place as place_of
 from console.operations.selection import choice
 from console.operations.session import Session
 from console.operations.sources import chosen
-from deadletter.failure.about_letter import hashed
+from deadletter.failure.cause_index import hashed
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
