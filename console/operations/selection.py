@@ -338,8 +338,8 @@ def compiled(chosen: Choice, now: datetime) -> tuple[Selection, tuple[Term, ...]
 
     Raises Problem for two terms that can't be told as one pattern.
     """
-    from deadletter.routing.picker import Selector
     from deadletter.routing.selection import Selection
+    from deadletter.routing.selector import Selector
     from deadletter.settings.json_fields import BadSettings
 
     pattern: dict[str, Any] = {}

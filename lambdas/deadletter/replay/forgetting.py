@@ -31,8 +31,8 @@ from deadletter.replay.objects import (
 )
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.ticket import Ticket
-from deadletter.routing.picker import Selector
 from deadletter.routing.selection import Selection
+from deadletter.routing.selector import Selector
 from deadletter.rules.document import DocumentBuilder
 from deadletter.settings.pipeline import Pipeline
 
