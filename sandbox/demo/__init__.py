@@ -13,6 +13,6 @@
 - letter: one letter's life
 - beside: the same events under other ways of emptying a DLQ
 - person: what a person has to do by hand, and at what hour
-- chronicle, report, page, chart, labels: what is left of it to read
+- chronicle, report, page, chart: what is left of it to read
 - pages: the alarms that rang
 """

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from sandbox.demo.labels import Box, Line, place
-
 Sample = Mapping[str, Any]
 Spell = tuple[float, float, str]
+
+Line = Sequence[tuple[float, float]]
+"""Points from left to right."""
 
 # The lines' top has so much room above it.
 _ROOM = 0.08
@@ -23,11 +24,6 @@ _MOST_TICKS = 6
 EDGE = 0.04
 _STEPS_SECONDS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1800)
 
-# A name beside a line as a share of the plot, on a telephone, where it takes most: pixels of a
-# letter, of the swatch before it, and of the plot.
-_LETTER, _SWATCH, _LINE_HIGH = 7, 30, 18
-_PLOT_WIDE, _PLOT_HIGH = 260, 240
-
 PLACES: Mapping[str, str] = {
     "delivered": "delivered",
     "main": "main queue",
@@ -36,8 +32,6 @@ PLACES: Mapping[str, str] = {
     "parking_lot": "parked",
 }
 """The lines: a place as samples call it, and its name."""
-
-OUTAGE = "the outage"
 
 # The states of a circuit that are drawn: all that is not is closed.
 _DRAWN = ("OPEN", "HALF_OPEN")
@@ -57,7 +51,6 @@ class Picture:
     """What is drawn of a demo.
 
     most    messages at the height of the top line of the grid
-    lines   of each place, and where its name stands
     outage  from where to where it was; None without one
     ticks   seconds, and where they are
     """
@@ -66,7 +59,6 @@ class Picture:
     most: int
     grid: Sequence[float]
     lines: Mapping[str, Line]
-    names: Mapping[str, Box]
     outage: tuple[float, float] | None
     lanes: Sequence[TenantLane]
     ticks: Mapping[float, float]
@@ -94,7 +86,6 @@ def picture(
         most=most,
         grid=[top(0), top(most / 2), top(most)],
         lines=lines,
-        names=_names(lines, shade),
         outage=shade,
         lanes=[_lane(samples, axis, tenant, name) for tenant, name in tenants.items()],
         ticks={at: axis.share(at) for at in axis.ticks()},
@@ -122,14 +113,6 @@ class Axis:
         while tick <= self.last - span * EDGE:
             yield tick
             tick += step
-
-
-def _names(lines: Mapping[str, Line], outage: tuple[float, float] | None) -> Mapping[str, Box]:
-    """Where the name of each line stands, and not that of the outage."""
-    widths = {name: (len(PLACES[name]) * _LETTER + _SWATCH) / _PLOT_WIDE for name in lines}
-    high = _LINE_HIGH / _PLOT_HIGH
-    taken = [Box(outage[0], 0, len(OUTAGE) * _LETTER / _PLOT_WIDE, high)] if outage else []
-    return place(lines, widths, high, taken)
 
 
 def _told(last: Sample, outage: Mapping[str, float]) -> str:

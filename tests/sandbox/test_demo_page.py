@@ -170,8 +170,7 @@ def test_the_outage_is_shaded_where_it_was() -> None:
 @pytest.mark.parametrize("changes", [{}, {"outage": {}}, {"samples": report()["samples"][:3]}])
 def test_each_line_of_the_chart_has_its_name_beside_it(changes: dict[str, object]) -> None:
     html = page(report(**changes))
-    place = r"(?:left|right):[\d.]+%;top:[\d.]+%"
-    names = re.findall(rf'<span style="{place}"><i class="p-\w+"></i>([\w ]+)</span>', html)
+    names = re.findall(r'<li><i class="p-\w+"></i>([\w ]+)</li>', html)
     assert sorted(names) == ["DLQ", "delivered", "main queue", "parked", "waiting"]
 
 
