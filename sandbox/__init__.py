@@ -6,7 +6,6 @@
 - templates: synthesized apps, kept under these names
 - letters: sample letters in a DLQ, for `dlq` to look at
 - stay: up until Ctrl-C, with a file that points a shell at it
-- first_watch: what the watch sees, before somebody asks
 - queue_metrics: the AWS/SQS metrics that the emulator does not publish
 - emulator: the emulator's own process, and what it is corrected in
 - alarms: how CloudWatch judges an alarm

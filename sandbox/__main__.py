@@ -18,7 +18,6 @@ from typing import Any, TextIO
 from deadletter.contract import pipeline_parameter
 from sandbox.demo import run as demo
 from sandbox.deploy import DeployError, deploy
-from sandbox.first_watch import watch_once
 from sandbox.letters import CAUSES, fill, samples
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.replay import run as replay
@@ -34,6 +33,9 @@ PIPELINE = re.compile(pipeline_parameter("(?P<app>[^/]+)", "(?P<pipeline>[^/]+)"
 
 # Seconds between two lines where none can be drawn again.
 LINE_EVERY = 5.0
+
+# What a shell says of a program that Ctrl-C ended: `up` ends by it as it should.
+INTERRUPTED = 130
 
 # AWS CLI v1 has an endpoint of its own for SQS, whatever the environment says.
 V1 = '--endpoint-url "$AWS_ENDPOINT_URL"'
@@ -96,10 +98,11 @@ def main(arguments: list[str]) -> int:
         help="where logs and outputs go (default: build/sandbox)",
     )
     chosen = parser.parse_args(arguments)
+    status = 0 if chosen.command == "up" else INTERRUPTED
     # A closed terminal ends it, too, unless nohup says otherwise: nothing is left running.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) != signal.SIG_IGN:
-            signal.signal(ending, lambda *_: sys.exit(0))
+            signal.signal(ending, lambda *_: sys.exit(status))
     try:
         if chosen.command == "demo":
             return demo.main(ROOT / "build" / "demo", ROOT / "build" / "demo-report.json")
@@ -116,7 +119,7 @@ def main(arguments: list[str]) -> int:
             env_file=chosen.env_file,
         )
     except KeyboardInterrupt:
-        pass
+        return status
     except (SandboxError, DeployError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -183,6 +186,18 @@ def up_until_interrupted(
             with page_beside(sandbox) if looked_at else nullcontext():
                 show = partial(print, flush=True)
                 stay(sandbox, tries(filled, letters=letters), file=env_file, show=show)
+
+
+def watch_once(sandbox: Sandbox) -> None:
+    """Let each watch look now, as its schedule does within seconds: `dlq status` tells what it saw.
+
+    A watch that fails has written no record: `dlq status` says so.
+    """
+    functions = sandbox.client("lambda")
+    for page in functions.get_paginator("list_functions").paginate():
+        for function in page["Functions"]:
+            if (name := function["FunctionName"]).endswith("-watch"):
+                functions.invoke(FunctionName=name, Payload=b"{}")["Payload"].read()
 
 
 def pipelines_of(context: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import Letter
 from deadletter.message.queue import MAX_BATCH
-from sandbox.server import Sandbox
+from sandbox.server import Sandbox, parameter
 
 TENANTS = ("acme", "birch", "cedar", "dune")
 
@@ -114,16 +114,9 @@ def fill(
 
     Raises RuntimeError if SQS refuses one.
     """
-    parameters, sqs = sandbox.client("ssm"), sandbox.client("sqs")
-
-    def read(name: str) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(
-            parameters.get_parameter(Name=name)["Parameter"]["Value"]
-        )
-        return value
-
-    url = read(pipeline_parameter(app, pipeline))["dlq_url"]
-    table = read(app_parameter(app))["messages_table"]
+    ssm, sqs = sandbox.client("ssm"), sandbox.client("sqs")
+    url = parameter(ssm, pipeline_parameter(app, pipeline))["dlq_url"]
+    table = parameter(ssm, app_parameter(app))["messages_table"]
     ledger = DynamoDBLedger(sandbox.client("dynamodb"), table, pipeline, lambda: now, KEEP_SECONDS)
 
     def put(chunk: Sequence[tuple[int, SampleLetter]]) -> int:

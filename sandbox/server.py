@@ -60,6 +60,12 @@ ANSWER_SECONDS = 900
 TAIL_LINES = 30
 
 
+def parameter(ssm: Any, name: str) -> dict[str, Any]:
+    """What a deployment says of itself in a parameter."""
+    said: dict[str, Any] = json.loads(ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    return said
+
+
 class SandboxError(Exception):
     """The emulator did not come up, or is gone; the message ends with its last words."""
 

@@ -1,8 +1,7 @@
 """What the person at the terminal sees: a live display, or plain lines without a terminal."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -49,39 +48,8 @@ PARKED_BECAUSE = {
 }
 
 
-class Screen(Protocol):
-    """Where the demo is shown; a context manager."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-
-    def tell(self, text: str) -> None:
-        """Say what has happened; it stays on the screen."""
-
-    def note(self, text: str) -> None:
-        """Say what is going on for the moment."""
-
-    def show(self, look: Look) -> None:
-        """Show the figures."""
-
-
-def screen(console: Console, clock: Callable[[], float], total: int) -> Screen:
-    """Choose what *console* can show.
-
-    *clock* gives seconds since the demo began, *total* is the number of events.
-    """
-    kind = LiveScreen if console.is_terminal else PlainScreen
-    return kind(console, clock, total)
-
-
-class PlainScreen:
-    """Lines, for a log."""
+class Screen:
+    """Where the demo is shown: lines, for a log; a context manager."""
 
     def __init__(self, console: Console, clock: Callable[[], float], total: int) -> None:
         self._console = console
@@ -96,12 +64,14 @@ class PlainScreen:
         return
 
     def tell(self, text: str) -> None:
+        """Say what has happened; it stays on the screen."""
         self._console.print(told(self._clock(), text), soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """A log has no use for what passes."""
+        """Say what is going on for the moment: a log has no use for it."""
 
     def show(self, look: Look) -> None:
+        """Show the figures, now and then."""
         if self._clock() - self._shown_at >= LINE_EVERY:
             self._shown_at = self._clock()
             depths = ", ".join(f"{name} {number}" for name, number in places(look).items())
@@ -109,12 +79,11 @@ class PlainScreen:
             self.tell(f"{settled}; {depths}; circuits: {', '.join(circuits(look))}")
 
 
-class LiveScreen:
+class LiveScreen(Screen):
     """Figures, a progress bar and a note, drawn in place, below what has been told so far."""
 
     def __init__(self, console: Console, clock: Callable[[], float], total: int) -> None:
-        self._clock = clock
-        self._total = total
+        super().__init__(console, clock, total)
         self._progress = Progress(
             SpinnerColumn(),
             TimeElapsedColumn(),
@@ -128,13 +97,13 @@ class LiveScreen:
 
     def __enter__(self) -> Self:
         self._live.start()
-        return self
+        return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def tell(self, text: str) -> None:
-        self._live.console.print(told(self._clock(), text))
+        self._console.print(told(self._clock(), text))
 
     def note(self, text: str) -> None:
         line = Text(text.strip(), style="dim", no_wrap=True, overflow="ellipsis")
@@ -144,6 +113,15 @@ class LiveScreen:
         self._progress.update(self._task, completed=min(look.settled, self._total))
         self._figures = figures(look)
         self._live.update(Group(self._figures, self._progress))
+
+
+def screen(console: Console, clock: Callable[[], float], total: int) -> Screen:
+    """Choose what *console* can show.
+
+    *clock* gives seconds since the demo began, *total* is the number of events.
+    """
+    kind = LiveScreen if console.is_terminal else Screen
+    return kind(console, clock, total)
 
 
 def told(at: float, text: str) -> Text:

@@ -1,14 +1,25 @@
-"""The report of a demo, as JSON: the account, and what there is to see of how it came about."""
+"""The report of a demo, as JSON: the account, and what there is to see of how it came about.
 
+Who would have been called stands in it too. The demo's outage is short and heals by itself, and
+what is parked is parked today: on a machine that keeps up, no alarm rings in it, not even for a
+minute. So what counts is the history of all alarms, and not the state that they are left in. It is
+no part of the verdict: an alarm's minute lasts six seconds here, and a busy machine may take longer
+for what a minute is enough for.
+"""
+
+from __future__ import annotations
+
+import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from subprocess import CompletedProcess
 from typing import Any
 
 from deadletter.failure.failure import Failure
 from sandbox.demo.chronicle import Chronicle, open_times, thinned
-from sandbox.demo.events import RECOVERING, ROLES, TENANTS, Event
+from sandbox.demo.events import RECOVERING, ROLES, SNAPSHOT_TYPE, TENANTS, Event
 from sandbox.demo.look import Look
-from sandbox.demo.pages import Pages
 from sandbox.demo.play import Played
 from sandbox.demo.reconcile import DELIVERED, Reconciliation, ends_of
 
@@ -17,6 +28,44 @@ CAUSES = {
     "RefusedWhileOpen": "the circuit was not closed",
     "MessageUnfit": "the body cannot be read",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The number of alarms that are deployed, and those that were in ALARM at any time."""
+
+    alarms: int
+    rang: tuple[str, ...]
+
+    @property
+    def says(self) -> str:
+        names = f": {', '.join(self.rang)}" if self.rang else ""
+        return f"alarms that rang: {len(self.rang)}{names} (of {self.alarms} that watched)"
+
+
+def pages(cloudwatch: Any) -> Pages:
+    """Read the alarms that are deployed and the history of their states."""
+    deployed = [
+        alarm
+        for page in cloudwatch.get_paginator("describe_alarms").paginate()
+        for alarm in page.get("MetricAlarms", ())
+    ]
+    changes = (
+        item
+        for page in cloudwatch.get_paginator("describe_alarm_history").paginate(
+            HistoryItemType="StateUpdate"
+        )
+        for item in page["AlarmHistoryItems"]
+    )
+    ringing = {alarm["AlarmName"] for alarm in deployed if alarm["StateValue"] == "ALARM"}
+    return Pages(len(deployed), tuple(sorted(ringing | set(into_alarm(changes)))))
+
+
+def into_alarm(changes: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """Name the alarm of each change into ALARM."""
+    for change in changes:
+        if json.loads(change["HistoryData"])["newState"]["stateValue"] == "ALARM":
+            yield change["AlarmName"]
 
 
 def figures(outcome: Reconciliation, last: Look, called: Pages, seconds: float) -> dict[str, Any]:
@@ -120,3 +169,60 @@ def story(events: Sequence[Event], played: Played, chronicle: Chronicle) -> dict
         "tenants": tenants(events, ends, played.last),
         "causes": causes(played.origins, played.failures, ends),
     }
+
+
+# One message, as `dlq show` tells of it.
+
+# What is shown of it; the whole is in the report.
+MOST_LINES = 25
+
+Dlq = Callable[[Sequence[str]], "CompletedProcess[str]"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLetter:
+    """What was typed for the letter with this id, and the answer."""
+
+    id: str
+    command: str
+    output: str
+
+    @property
+    def shown(self) -> str:
+        """The answer, shortened if it is long."""
+        lines = self.output.splitlines()
+        if len(lines) <= MOST_LINES:
+            return "\n".join(lines)
+        kept = lines[: MOST_LINES - 1]
+        return "\n".join([*kept, f"… {len(lines) - len(kept)} more lines: {self.command}"])
+
+
+def choose(
+    origins: Mapping[str, Event],
+    failures: Mapping[str, Sequence[Failure]],
+    healed: Collection[str],
+) -> str | None:
+    """Pick a letter that failed while its endpoint was down and was healed by a re-drive.
+
+    *healed* are digests. A letter with most failures has most to tell; None without such a letter.
+    """
+    letters = [
+        origin
+        for origin, event in origins.items()
+        if event.tenant == RECOVERING
+        and SNAPSHOT_TYPE not in event.body
+        and event.digest in healed
+        and failures.get(origin)
+    ]
+
+    def lives_and_failures(origin: str) -> tuple[int, int]:
+        return len({failure.attempt for failure in failures[origin]}), len(failures[origin])
+
+    return max(letters, key=lives_and_failures, default=None)
+
+
+def explained(origin: str, dlq: Dlq) -> ToldLetter:
+    """Type `dlq show` for a letter."""
+    words = ["show", origin]
+    answer = dlq(words)
+    return ToldLetter(origin, " ".join(["dlq", *words]), answer.stdout + answer.stderr)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -17,15 +16,13 @@ from sandbox.demo import page, person
 from sandbox.demo.beside import beside, measured
 from sandbox.demo.chronicle import Chronicle
 from sandbox.demo.events import plan
-from sandbox.demo.letter import choose, explained
 from sandbox.demo.live import Screen, account, comparison, screen
-from sandbox.demo.pages import pages
 from sandbox.demo.pipeline import DemoPipeline
+from sandbox.demo.pipeline import settings as pipeline_settings
 from sandbox.demo.play import Play
 from sandbox.demo.receiver import Receiver
 from sandbox.demo.reconcile import reconcile
-from sandbox.demo.report import figures, story
-from sandbox.demo.settings import pipeline as pipeline_settings
+from sandbox.demo.report import choose, explained, figures, pages, story
 from sandbox.deploy import deploy
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.server import Sandbox
@@ -47,9 +44,6 @@ TRIES = (
     "dlq list --in parked --look  # what waits for a person, and why",
 )
 
-# What a shell says of a program that Ctrl-C ended.
-INTERRUPTED = 130
-
 
 def main(folder: Path, report: Path) -> int:
     """Run the demo; the exit status is 0 if every event is accounted for.
@@ -57,17 +51,9 @@ def main(folder: Path, report: Path) -> int:
     Logs and outputs go to *folder*, the figures to *report*. At a terminal the sandbox then stays
     until Ctrl-C (`sandbox.stay.wanted`). Nothing of it is left running, whatever ends it.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A demo that is broken off leaves no figures, least of all yesterday's.
     for written in (report, report.with_name(PAGE)):
         written.unlink(missing_ok=True)
-    try:
-        return _demo(folder, report)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
-def _demo(folder: Path, report: Path) -> int:
     console = Console(highlight=False)
     began = time.monotonic()
 

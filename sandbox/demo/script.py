@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, TENANTS, named
 from sandbox.demo.look import Look
-from sandbox.demo.pipeline import DemoPipeline
+from sandbox.demo.pipeline import COOLDOWN_SECONDS, DemoPipeline
 from sandbox.demo.receiver import Receiver
-from sandbox.demo.settings import COOLDOWN_SECONDS
 
 QUARANTINE_RULE = f"quarantine-{REFUSING}"
 

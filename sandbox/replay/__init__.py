@@ -2,6 +2,5 @@
 
 - run: from an empty sandbox to the report of the run
 - pipeline: the deployed app, as its producer and its on-call engineer reach it
-- endpoint: the receiver of all letters, which a scene can break and mend
-- script: what happens, and what became of each letter
+- script: what happens, the receiver of all letters, and what became of each letter
 """

@@ -18,7 +18,7 @@ from deadletter.contract import (
     app_parameter,
     pipeline_parameter,
 )
-from sandbox.server import Sandbox
+from sandbox.server import Sandbox, parameter
 
 # The settings, compressed in time; the code is the code. No circuit opens here: the run has
 # to hold itself when the endpoint fails.
@@ -69,19 +69,13 @@ class ReplayPipeline:
     aws: Callable[[str], Any]
     name: str
 
-    def parameter(self, name: str) -> dict[str, Any]:
-        """What the deployment says of itself."""
-        value = self.aws("ssm").get_parameter(Name=name)["Parameter"]["Value"]
-        said: dict[str, Any] = json.loads(value)
-        return said
-
     @property
     def app(self) -> dict[str, Any]:
-        return self.parameter(app_parameter(DEFAULT_APP))
+        return parameter(self.aws("ssm"), app_parameter(DEFAULT_APP))
 
     @property
     def own(self) -> dict[str, Any]:
-        return self.parameter(pipeline_parameter(DEFAULT_APP, self.name))
+        return parameter(self.aws("ssm"), pipeline_parameter(DEFAULT_APP, self.name))
 
     def register(self, url: str) -> None:
         """Name the endpoint of the one tenant."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from functools import cache
 from pathlib import Path
@@ -13,13 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sandbox.deploy import deploy
-from sandbox.replay.endpoint import ReplayEndpoint
 from sandbox.replay.pipeline import BY_GROUP, BY_KEY, ReplayPipeline
-from sandbox.replay.script import ReplayAccount, ReplayScript, Sizes
+from sandbox.replay.script import ReplayAccount, ReplayEndpoint, ReplayScript, Sizes
 from sandbox.server import Sandbox
-
-# What a shell says of a program that Ctrl-C ended.
-INTERRUPTED = 130
 
 
 def main(folder: Path, page: Path, sizes: Sizes) -> int:
@@ -27,15 +22,7 @@ def main(folder: Path, page: Path, sizes: Sizes) -> int:
 
     Logs go to *folder*, the report of the run to *page*.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     page.unlink(missing_ok=True)
-    try:
-        return _demo(folder, page, sizes)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
-def _demo(folder: Path, page: Path, sizes: Sizes) -> int:
     console = Console(highlight=False)
     began = time.monotonic()
 

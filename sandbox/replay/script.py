@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from email.message import Message
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from sandbox.loopback import LoopbackEndpoint
 from sandbox.progress import until
-from sandbox.replay.endpoint import ReplayEndpoint, TakenLetter
 from sandbox.replay.pipeline import CommandFailed, ReplayPipeline
 
 REDRIVE_EVERY = 3.0
@@ -21,6 +25,47 @@ TRIES = 3
 """Tries of a command that asks a function which has to start first."""
 
 WHY = "the fix is deployed"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenLetter:
+    """A letter that the endpoint has taken: its ordering key and place, and the run it names."""
+
+    key: str
+    place: int
+    run: str
+
+
+class ReplayEndpoint(LoopbackEndpoint):
+    """Serves `url`; a context manager. While `broken` is true it answers 503."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.refused = 0
+        self._taken: list[TakenLetter] = []
+        self._lock = threading.Lock()
+        super().__init__()
+
+    @property
+    def url(self) -> str:
+        """Where it is posted to."""
+        return self.address()
+
+    @property
+    def taken(self) -> tuple[TakenLetter, ...]:
+        """Everything that was taken so far, oldest first."""
+        with self._lock:
+            return tuple(self._taken)
+
+    def answer(self, path: str, body: bytes, headers: Message) -> HTTPStatus:
+        order = json.loads(body)
+        with self._lock:
+            if self.broken:
+                self.refused += 1
+                return HTTPStatus.SERVICE_UNAVAILABLE
+            run = headers.get("webhook-replay", "")
+            self._taken.append(TakenLetter(str(order["key"]), int(order["place"]), run))
+        return HTTPStatus.OK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ from playwright.sync_api import Browser
 from console.web import page
 from sandbox.demo.events import RECOVERING, SENT_LATER, TENANTS, plan
 from sandbox.demo.pipeline import DemoPipeline
+from sandbox.demo.pipeline import settings as pipeline_settings
 from sandbox.demo.receiver import Receiver
 from sandbox.demo.run import SEED
-from sandbox.demo.settings import pipeline as pipeline_settings
 from sandbox.deploy import deploy
 from sandbox.progress import until
 from sandbox.queue_metrics import QueueMetrics

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sandbox.replay.endpoint import ReplayEndpoint
 from sandbox.replay.pipeline import BY_GROUP, BY_KEY, ReplayPipeline
-from sandbox.replay.script import ReplayScript, Sizes
+from sandbox.replay.script import ReplayEndpoint, ReplayScript, Sizes
 from sandbox.server import Sandbox
 
 SMALL = Sizes(letters=80, keys=10, grouped=0, parked=0, rate=40.0, kills=1, prefix="small")

@@ -21,11 +21,11 @@ from sandbox.demo.live import (
     screen,
 )
 from sandbox.demo.look import Look
-from sandbox.demo.pages import Pages
 from sandbox.demo.pipeline import Seated
 from sandbox.demo.play import deliveries
 from sandbox.demo.receiver import Visit
 from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, reconcile
+from sandbox.demo.report import Pages
 from sandbox.demo.report import figures as report_figures
 from tests.sandbox.demo_report import report
 

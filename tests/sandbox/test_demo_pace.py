@@ -5,8 +5,8 @@ import json
 import pytest
 
 from infra.context import read
+from sandbox.demo.pipeline import settings as pipeline
 from sandbox.demo.run import REFERENCE_SECONDS, SLOW, measure, scale
-from sandbox.demo.settings import pipeline
 
 
 def test_the_measure_is_the_time_that_the_work_took():

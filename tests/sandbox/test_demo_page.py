@@ -15,15 +15,13 @@ import pytest
 from deadletter.circuit.state import Circuit, State
 from sandbox.demo import person
 from sandbox.demo.beside import ASSUMPTIONS, COUNTED, measured, shown
-from sandbox.demo.chart import spells
 from sandbox.demo.chronicle import Chronicle
 from sandbox.demo.events import RECOVERING, plan
 from sandbox.demo.look import Look
-from sandbox.demo.page import page, write
-from sandbox.demo.pages import Pages
+from sandbox.demo.page import page, spells, write
 from sandbox.demo.play import Played
 from sandbox.demo.reconcile import FoundLetters, reconcile
-from sandbox.demo.report import figures, story
+from sandbox.demo.report import Pages, figures, story
 from tests.sandbox.demo_report import report
 
 

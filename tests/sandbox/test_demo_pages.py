@@ -2,7 +2,7 @@
 
 import json
 
-from sandbox.demo.pages import Pages, pages
+from sandbox.demo.report import Pages, pages
 
 STALLED, DEPTH = "deadletter-orders-RedriveStalled", "deadletter-orders-DlqDepth"
 

@@ -9,10 +9,9 @@ from deadletter.failure.failure import Failure
 from sandbox.alarms import SHORT_MINUTE
 from sandbox.demo.chronicle import Chronicle, open_times, sample, thinned
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, plan
-from sandbox.demo.letter import MOST_LINES, ToldLetter, choose, explained
 from sandbox.demo.look import Look
 from sandbox.demo.reconcile import DELIVERED
-from sandbox.demo.report import causes, tenants
+from sandbox.demo.report import MOST_LINES, ToldLetter, causes, choose, explained, tenants
 
 EVENTS = plan(seed=1)
 ORIGINS = {f"id-{event.event_id}": event for event in EVENTS}

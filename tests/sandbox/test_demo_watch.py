@@ -9,7 +9,7 @@ import pytest
 from deadletter.circuit.state import Circuit, State
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING
 from sandbox.demo.look import CLOSED, Look
-from sandbox.demo.pipeline import DemoPipeline, Seated
+from sandbox.demo.pipeline import COOLDOWN_SECONDS, DemoPipeline, Seated
 from sandbox.demo.play import RUN_EVERY_SECONDS, RUN_LASTS_SECONDS, watch
 from sandbox.demo.receiver import Visit
 from sandbox.demo.script import (
@@ -21,7 +21,6 @@ from sandbox.demo.script import (
     steps,
     type_rule,
 )
-from sandbox.demo.settings import COOLDOWN_SECONDS
 from sandbox.progress import STANDSTILL_SECONDS
 from tests.each_row import each_row
 

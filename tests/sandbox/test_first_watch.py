@@ -6,7 +6,7 @@ import io
 from types import SimpleNamespace
 from typing import Any
 
-from sandbox.first_watch import watch_once
+from sandbox.__main__ import watch_once
 
 PAGES = (["deadletter-orders-watch", "deadletter-orders-redrive"], ["deadletter-bills-watch"])
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox.replay.endpoint import TakenLetter
-from sandbox.replay.script import Sizes, by_group, by_key, given_up, out_of_order
+from sandbox.replay.script import Sizes, TakenLetter, by_group, by_key, given_up, out_of_order
 
 
 def test_every_key_has_its_letters_in_order_and_all_keys_are_mixed() -> None:
