@@ -8,7 +8,7 @@ from constructs import Construct
 
 from deadletter.contract import Mode, Variable
 
-from .consumer_function import ConsumerFunction
+from .consumer import ConsumerFunction
 from .duration import MINUTE
 from .encryption import grant_key
 from .function import FunctionRole, PythonFunction, function_arn, grant_invoke

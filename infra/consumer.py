@@ -1,24 +1,27 @@
-"""The webhook dispatcher: the consumer that comes with the app."""
+"""The webhook dispatcher, and the function that consumes, as the probe and the pause see it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from deadletter.contract import Variable
 
+from . import here
 from .consumer_policy import grant_library
 from .encryption import grant_key
 from .endpoint_secrets import acknowledge_secrets, grant_read_secrets, secret_prefix
 from .findings import acknowledge
-from .function import PythonFunction
+from .function import PythonFunction, function_arn
 from .machines import outage_machine_arn
 from .names import Names
 from .permissions import Permissions
 from .queues import Parts
+from .settings import AppDeployment, PipelineDeployment
 
 # A batch of ten 1 MiB messages, decoded.
 MEMORY = 512
@@ -93,3 +96,49 @@ class DispatcherFunction(Construct):
         # The queue has to exist when Lambda creates the mapping.
         self.mapping.node.add_dependency(queues)
         self.sender, self.trust = function.sender, function.trust
+
+
+# The tag remembers what was paused where the circuit's row is lost.
+PAUSE_AND_RESUME = [
+    "lambda:GetEventSourceMapping",
+    "lambda:UpdateEventSourceMapping",
+    "lambda:ListTags",
+    "lambda:TagResource",
+    "lambda:UntagResource",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFunction:
+    """`arn` is invoked; `mapping_id` is empty if the settings name no mapping to pause."""
+
+    arn: str
+    timeout: int
+    mapping_id: str
+
+    @classmethod
+    def of(
+        cls, app: AppDeployment, settings: PipelineDeployment, dispatcher: DispatcherFunction | None
+    ) -> ConsumerFunction | None:
+        """The dispatcher, or the function that the settings name; None if no function consumes."""
+        if dispatcher is not None:
+            # By its name: the functions that may change its mapping trust its role.
+            arn = function_arn(app, settings.name, "consumer")
+            mapping = dispatcher.mapping.event_source_mapping_id
+            return cls(arn, int(settings.consumer.timeout), mapping)
+        consumer = settings.consumer
+        if consumer.function_arn:
+            yours, timeout = consumer.function_arn, int(consumer.timeout)
+            return cls(yours, timeout, consumer.mapping_id or "")
+        return None
+
+    def grant_mapping(self, permissions: Permissions) -> None:
+        """See and change its mapping, whether or not the pipeline pauses it now.
+
+        A mapping that was paused before a deployment without pauses has to be put back.
+        """
+        if not self.mapping_id:
+            return
+        mapping = here.arn("lambda", f"event-source-mapping:{self.mapping_id}")
+        # By its id: calls about tags know no function to make a condition of.
+        permissions.allow("Mapping", PAUSE_AND_RESUME, [mapping])

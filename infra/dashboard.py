@@ -68,51 +68,38 @@ ALARM = "Alarm"
 Rows = list[list[cloudwatch.IWidget]]
 
 
-class AppDashboard(Construct):
+def add_dashboards(
+    scope: Construct, *, app: AppDeployment, rule_check: RuleCheck, without: Container[str]
+) -> None:
     """The dashboards of an app: one, or as many as its pipelines need.
 
     Pipelines in `without` have no band.
     """
-
-    dashboards: tuple[cloudwatch.CfnDashboard, ...]
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        app: AppDeployment,
-        rule_check: RuleCheck,
-        without: Container[str] = (),
-    ) -> None:
-        super().__init__(scope, construct_id)
-        bands = [
-            widgets(Construct(self, pipeline.name), settings=pipeline, app=app)
-            for pipeline in app.pipelines
-            if pipeline.name not in without
-        ]
-        stack = cdk.Stack.of(self)
-        head = _head(Construct(self, "Ringing"), app, rule_check)
-        variables: dict[str, Any] = {ALARM: f"{ALARM_ARN}:"}
-        bodies = [
-            body_of(page, stack, variables)
-            for page in pages(head, bands, lambda rows: size_of(rows, stack))
-        ]
-        characters = sum(map(len, bodies))
-        if characters > MOST_CHARACTERS:
-            raise Refused(
-                f"App {app.app}: the dashboards of its {len(bands)} pipelines are {characters}"
-                f" characters; allowed: {MOST_CHARACTERS}, what a template holds, so set dashboard"
-                " to false, and put the widgets of the pipelines that matter on one of yours."
-            )
-        self.dashboards = tuple(
-            cloudwatch.CfnDashboard(
-                self,
-                f"Dashboard{number}",
-                dashboard_name=dashboard_name(app, number),
-                dashboard_body=cdk.Fn.sub(body, _named_in(body, variables)),
-            )
-            for number, body in enumerate(bodies, start=1)
+    bands = [
+        widgets(Construct(scope, pipeline.name), settings=pipeline, app=app)
+        for pipeline in app.pipelines
+        if pipeline.name not in without
+    ]
+    stack = cdk.Stack.of(scope)
+    head = _head(Construct(scope, "Ringing"), app, rule_check)
+    variables: dict[str, Any] = {ALARM: f"{ALARM_ARN}:"}
+    bodies = [
+        body_of(page, stack, variables)
+        for page in pages(head, bands, lambda rows: size_of(rows, stack))
+    ]
+    characters = sum(map(len, bodies))
+    if characters > MOST_CHARACTERS:
+        raise Refused(
+            f"App {app.app}: the dashboards of its {len(bands)} pipelines are {characters}"
+            f" characters; allowed: {MOST_CHARACTERS}, what a template holds, so set dashboard"
+            " to false, and put the widgets of the pipelines that matter on one of yours."
+        )
+    for number, body in enumerate(bodies, start=1):
+        cloudwatch.CfnDashboard(
+            scope,
+            f"Dashboard{number}",
+            dashboard_name=dashboard_name(app, number),
+            dashboard_body=cdk.Fn.sub(body, _named_in(body, variables)),
         )
 
 

@@ -28,58 +28,48 @@ SERVICE_TIMEOUT = 5 * MINUTE
 MEMORY = 256
 
 
-class FirstHeartbeatFunction(Construct):
+def first_heartbeats(scope: Construct, app: AppDeployment) -> PythonFunction:
     """The function behind the resource, one for the whole app."""
-
-    def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
-        super().__init__(scope, construct_id)
-        permissions = Permissions()
-        # Neither action knows resources.
-        permissions.allow(
-            "WriteHeartbeats",
-            ["cloudwatch:PutMetricData"],
-            ["*"],
-            {"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
-        )
-        permissions.allow("SeeHeartbeats", ["cloudwatch:GetMetricData"], ["*"])
-        function = PythonFunction(
-            self,
-            "Function",
-            name=function_name(app),
-            handler="handlers.first_heartbeat.handler",
-            description=f"Writes the first heartbeat of each pipeline of {app.app}",
-            timeout=TIMEOUT,
-            memory=MEMORY,
-            app=app,
-            permissions=permissions,
-        )
-        function.add_variables({})
-        function.retry_in_the_next_minute(
-            because="CloudFormation waits for the answer of one try, and then says so itself"
-        )
+    permissions = Permissions()
+    # Neither action knows resources.
+    permissions.allow(
+        "WriteHeartbeats",
+        ["cloudwatch:PutMetricData"],
+        ["*"],
+        {"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
+    )
+    permissions.allow("SeeHeartbeats", ["cloudwatch:GetMetricData"], ["*"])
+    function = PythonFunction(
+        Construct(scope, "FirstHeartbeats"),
+        "Function",
+        name=function_name(app),
+        handler="handlers.first_heartbeat.handler",
+        description=f"Writes the first heartbeat of each pipeline of {app.app}",
+        timeout=TIMEOUT,
+        memory=MEMORY,
+        app=app,
+        permissions=permissions,
+    )
+    function.add_variables({})
+    function.retry_in_the_next_minute(
+        because="CloudFormation waits for the answer of one try, and then says so itself"
+    )
+    return function
 
 
-class FirstHeartbeat(Construct):
+def first_heartbeat(
+    scope: Construct, app: AppDeployment, settings: PipelineDeployment
+) -> cdk.CustomResource:
     """The first heartbeat of one pipeline, once its watch and the schedule of it are there."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        app: AppDeployment,
-        settings: PipelineDeployment,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        cdk.CustomResource(
-            self,
-            "Resource",
-            resource_type=RESOURCE,
-            # By name, as all that stands in another stack.
-            service_token=here.arn("lambda", f"function:{function_name(app)}"),
-            properties={"Pipeline": settings.name},
-            service_timeout=cdk.Duration.seconds(SERVICE_TIMEOUT),
-        )
+    return cdk.CustomResource(
+        Construct(scope, "FirstHeartbeat"),
+        "Resource",
+        resource_type=RESOURCE,
+        # By name, as all that stands in another stack.
+        service_token=here.arn("lambda", f"function:{function_name(app)}"),
+        properties={"Pipeline": settings.name},
+        service_timeout=cdk.Duration.seconds(SERVICE_TIMEOUT),
+    )
 
 
 def function_name(app: AppDeployment) -> str:

@@ -17,18 +17,17 @@ from deadletter.signals.pages import Alarm
 from . import brought
 from .alarms import add_alarms, of_pipeline
 from .circuit import CircuitBreaker
-from .consumer import DispatcherFunction
+from .consumer import ConsumerFunction, DispatcherFunction
 from .consumer_access import ConsumerAccess
-from .consumer_function import ConsumerFunction
 from .consumer_policy import ConsumerPolicy, consumer_permissions
 from .dashboard import widgets
-from .first_heartbeat import FirstHeartbeat
+from .first_heartbeat import first_heartbeat
 from .function import PythonFunction
 from .measured import ours, saved_query
 from .pager import Pager
 from .queues import Parts, Queues
 from .redriver import RedriverFunction
-from .registration import PipelineRegistration
+from .registration import register_pipeline
 from .replay import ReplayMachine
 from .router import router_function
 from .settings import PipelineDeployment
@@ -159,7 +158,7 @@ class RedrivePipeline(Construct):
             # It is known by its name only, which gives no order.
             for started in (self.redriver, self.watch, self.circuit_breaker, self.replay):
                 started.node.add_dependency(self.shared.starter)
-        heartbeat = FirstHeartbeat(self, "FirstHeartbeat", app=app, settings=settings)
+        heartbeat = first_heartbeat(self, app, settings)
         # Its minutes begin when all is there that the watch needs to run.
         heartbeat.node.add_dependency(self.watch)
         if is_beside:
@@ -172,7 +171,7 @@ class RedrivePipeline(Construct):
         self.alarms[Alarm.REDRIVE_STALLED].node.add_dependency(heartbeat)
         functions = [each for each in self.node.find_all() if isinstance(each, PythonFunction)]
         saved_query(self, app.app, settings.name, [each.log_group for each in functions])
-        PipelineRegistration(self, "Registration", parts, redrivers)
+        register_pipeline(self, parts, redrivers)
 
     def _add(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -16,7 +17,7 @@ from .machines import grant_start_outages, outage_machine_arn
 from .names import Names
 from .permissions import Permissions
 from .queues import Parts
-from .schedule import Schedules
+from .schedule import add_schedule
 
 
 class RedriverFunction(Construct):
@@ -90,17 +91,18 @@ class RedriverFunction(Construct):
         storage.acknowledge_edits(self.mover.construct, settings.name)
         self.function, self.sender = function.function, function.sender
         self.trust = function.trust
-        schedules = Schedules(self, "Schedules", function=function.function, app=app)
-        schedules.add(
+        add = partial(
+            add_schedule, Construct(self, "Schedules"), function=function.function, app=app
+        )
+        add(
             "Dlq",
             name=names.schedule(),
             description=f"Drains {MAIN_DLQ}",
             event={"source": MAIN_DLQ},
             every=int(settings.redrive.every),
-            enabled=True,
         )
         for id_, drained in settings.dedicated.items():
-            schedules.add(
+            add(
                 f"Dlq_{id_}",
                 name=names.schedule(id_),
                 description=f"Drains {id_}",

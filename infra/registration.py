@@ -22,94 +22,78 @@ from .settings import AppDeployment, ConsumerDeployment
 from .storage import Storage
 
 
-class AppRegistration(Construct):
+def register_app(scope: Construct, *, app: AppDeployment, storage: Storage, pager: Pager) -> None:
     """`/<app>/app`: what the pipelines share, as JSON."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        app: AppDeployment,
-        storage: Storage,
-        pager: Pager,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        ssm.StringParameter(
-            self,
-            "Parameter",
-            parameter_name=app_parameter(app.app),
-            description=f"What the pipelines of {app.app} share",
-            string_value=cdk.Stack.of(self).to_json_string(
-                {
-                    "messages_table": storage.messages.table_name,
-                    "rules_table": storage.rules.table_name,
-                    "audit_table": storage.audit.table_name,
-                    "audit_days": app.audit_days,
-                    "circuits_table": storage.circuits.table_name,
-                    "endpoints_table": storage.endpoints.table_name,
-                    "messages_bucket": storage.bucket_name,
-                    "alarm_topic": pager.topic_arn,
-                }
-            ),
-        )
-
-
-class PipelineRegistration(Construct):
-    """`/<app>/pipelines/<name>`: what one pipeline has of its own, as JSON."""
-
-    def __init__(
-        self, scope: Construct, construct_id: str, parts: Parts, trusted_senders: Sequence[str]
-    ) -> None:
-        super().__init__(scope, construct_id)
-        settings, app, _, queues = parts
-        names = Names(app.app, settings.name)
-        function = settings.consumer.function_arn
-        text = cdk.Stack.of(self).to_json_string(
+    ssm.StringParameter(
+        Construct(scope, "Registration"),
+        "Parameter",
+        parameter_name=app_parameter(app.app),
+        description=f"What the pipelines of {app.app} share",
+        string_value=cdk.Stack.of(scope).to_json_string(
             {
-                "main_url": queues.main.url,
-                "dlq_url": queues.dlq.url,
-                "parking": {id_: queue.url for id_, queue in queues.parking.items()},
-                "dedicated": {id_: queue.url for id_, queue in queues.dedicated.items()},
-                "redrive_function": names.function("redrive"),
-                "router_function": names.function("route"),
-                "circuit_machine": outage_machine_arn(app, settings.name),
-                "replay_machine": replay_machine_arn(app, settings.name),
-                "fifo": settings.fifo,
-                "mode": settings.mode,
-                # For the rule checker: the environment of one function could not hold
-                # the terms of all pipelines.
-                "terms": {
-                    "context": list(settings.context),
-                    "dedicated": list(settings.dedicated),
-                    "policies": list(settings.policies),
-                    "max_delay": settings.message_ttl,
-                },
-                # For the consumer library in a function of yours.
-                "pipeline": runtime_settings(settings),
-                "trusted_senders": list(trusted_senders),
-                # Who removes the pipeline removes these.
-                "stacks": {
-                    "pipeline": cdk.Stack.of(self).stack_name,
-                    "queues": cdk.Stack.of(queues).stack_name,
-                },
-                # For `dlq doctor`: what the key of a queue is, only SQS may know.
-                "keys": list(queues.keys),
-                **({"consumer_function": function} if function else {}),
-                # For `dlq endpoint add`: what the dispatcher would post to.
-                **({"webhook": _urls(settings.consumer)} if settings.consumer.is_webhook else {}),
+                "messages_table": storage.messages.table_name,
+                "rules_table": storage.rules.table_name,
+                "audit_table": storage.audit.table_name,
+                "audit_days": app.audit_days,
+                "circuits_table": storage.circuits.table_name,
+                "endpoints_table": storage.endpoints.table_name,
+                "messages_bucket": storage.bucket_name,
+                "alarm_topic": pager.topic_arn,
             }
-        )
-        check_parameter(settings, cdk.Stack.of(self).resolve(text))
-        ssm.StringParameter(
-            self,
-            "Parameter",
-            parameter_name=pipeline_parameter(app.app, settings.name),
-            description=f"Queues, functions and settings of the pipeline {settings.name}",
-            # A standard parameter holds 4 KB.
-            tier=ssm.ParameterTier.INTELLIGENT_TIERING,
-            string_value=text,
-        )
+        ),
+    )
+
+
+def register_pipeline(scope: Construct, parts: Parts, trusted_senders: Sequence[str]) -> None:
+    """`/<app>/pipelines/<name>`: what one pipeline has of its own, as JSON."""
+    settings, app, _, queues = parts
+    names = Names(app.app, settings.name)
+    function = settings.consumer.function_arn
+    text = cdk.Stack.of(scope).to_json_string(
+        {
+            "main_url": queues.main.url,
+            "dlq_url": queues.dlq.url,
+            "parking": {id_: queue.url for id_, queue in queues.parking.items()},
+            "dedicated": {id_: queue.url for id_, queue in queues.dedicated.items()},
+            "redrive_function": names.function("redrive"),
+            "router_function": names.function("route"),
+            "circuit_machine": outage_machine_arn(app, settings.name),
+            "replay_machine": replay_machine_arn(app, settings.name),
+            "fifo": settings.fifo,
+            "mode": settings.mode,
+            # For the rule checker: the environment of one function could not hold
+            # the terms of all pipelines.
+            "terms": {
+                "context": list(settings.context),
+                "dedicated": list(settings.dedicated),
+                "policies": list(settings.policies),
+                "max_delay": settings.message_ttl,
+            },
+            # For the consumer library in a function of yours.
+            "pipeline": runtime_settings(settings),
+            "trusted_senders": list(trusted_senders),
+            # Who removes the pipeline removes these.
+            "stacks": {
+                "pipeline": cdk.Stack.of(scope).stack_name,
+                "queues": cdk.Stack.of(queues).stack_name,
+            },
+            # For `dlq doctor`: what the key of a queue is, only SQS may know.
+            "keys": list(queues.keys),
+            **({"consumer_function": function} if function else {}),
+            # For `dlq endpoint add`: what the dispatcher would post to.
+            **({"webhook": _urls(settings.consumer)} if settings.consumer.is_webhook else {}),
+        }
+    )
+    check_parameter(settings, cdk.Stack.of(scope).resolve(text))
+    ssm.StringParameter(
+        Construct(scope, "Registration"),
+        "Parameter",
+        parameter_name=pipeline_parameter(app.app, settings.name),
+        description=f"Queues, functions and settings of the pipeline {settings.name}",
+        # A standard parameter holds 4 KB.
+        tier=ssm.ParameterTier.INTELLIGENT_TIERING,
+        string_value=text,
+    )
 
 
 def _urls(consumer: ConsumerDeployment) -> Mapping[str, object]:

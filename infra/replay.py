@@ -9,7 +9,7 @@ from constructs import Construct
 
 from deadletter.contract import Variable
 
-from .consumer_function import ConsumerFunction
+from .consumer import ConsumerFunction
 from .duration import MINUTE
 from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .machines import outage_machine_arn, replay_machine_arn

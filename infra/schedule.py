@@ -15,47 +15,35 @@ from .settings import AppDeployment
 from .starter import starter_arn
 
 
-class Schedules(Construct):
-    """The schedules of one function, which the app's starter starts (see `starter`)."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        function: lambda_.IFunction,
-        app: AppDeployment,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        self._function, self._app = function, app
-
-    def add(
-        self,
-        construct_id: str,
-        *,
-        name: str,
-        description: str,
-        every: int,
-        enabled: bool,
-        event: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        """Start the function every so many seconds, with this event."""
-        minutes = every // MINUTE
-        scheduler.CfnSchedule(
-            self,
-            construct_id,
-            name=name,
-            description=description,
-            schedule_expression=f"rate({minutes} minute{'s' if minutes > 1 else ''})",
-            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
-            state="ENABLED" if enabled else "DISABLED",
-            target=scheduler.CfnSchedule.TargetProperty(
-                arn=self._function.function_arn,
-                role_arn=starter_arn(self._app),
-                input=json.dumps(dict(event)),
-                # The next run is the retry; up to 185 late runs would overlap.
-                retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
-                    maximum_retry_attempts=0, maximum_event_age_in_seconds=MINUTE
-                ),
+def add_schedule(
+    scope: Construct,
+    construct_id: str,
+    *,
+    function: lambda_.IFunction,
+    app: AppDeployment,
+    name: str,
+    description: str,
+    every: int,
+    enabled: bool = True,
+    event: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Have the app's starter start a function every so many seconds, with this event."""
+    minutes = every // MINUTE
+    scheduler.CfnSchedule(
+        scope,
+        construct_id,
+        name=name,
+        description=description,
+        schedule_expression=f"rate({minutes} minute{'s' if minutes > 1 else ''})",
+        flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+        state="ENABLED" if enabled else "DISABLED",
+        target=scheduler.CfnSchedule.TargetProperty(
+            arn=function.function_arn,
+            role_arn=starter_arn(app),
+            input=json.dumps(dict(event)),
+            # The next run is the retry; up to 185 late runs would overlap.
+            retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                maximum_retry_attempts=0, maximum_event_age_in_seconds=MINUTE
             ),
-        )
+        ),
+    )

@@ -11,13 +11,14 @@ from constructs import Construct, IConstruct
 
 from . import context
 from .brought import key_arn
-from .dashboard import AppDashboard
+from .dashboard import add_dashboards
 from .encryption import let_services_use
-from .first_heartbeat import FirstHeartbeatFunction
+from .first_heartbeat import first_heartbeats
+from .function import PythonFunction
 from .on_call import OnCall, attach
 from .pager import Pager
 from .refusal import Refused, refused
-from .registration import AppRegistration
+from .registration import register_app
 from .rule_check import RuleCheck
 from .settings import AppDeployment, PipelineDeployment
 from .starter import Starter
@@ -47,7 +48,7 @@ class DeadletterApp(Construct):
     storage: Storage
     pager: Pager
     rule_check: RuleCheck
-    heartbeats: FirstHeartbeatFunction
+    heartbeats: PythonFunction
     starter: Starter
 
     def __init__(
@@ -74,11 +75,11 @@ class DeadletterApp(Construct):
         _claim_name(self, app)
         self.storage = Storage(self, "Storage", app=app)
         self.pager = Pager(self, "Pager", app=app)
-        AppRegistration(self, "Registration", app=app, storage=self.storage, pager=self.pager)
+        register_app(self, app=app, storage=self.storage, pager=self.pager)
         self.rule_check = RuleCheck(
             self, "RuleCheck", app=app, storage=self.storage, pager=self.pager
         )
-        self.heartbeats = FirstHeartbeatFunction(self, "FirstHeartbeats", app=app)
+        self.heartbeats = first_heartbeats(self, app)
         self.starter = Starter(self, "Starter", app=app)
         cdk.Tags.of(self).add(TAG, app.app)
         cdk.Aspects.of(self).add(_Completion(self))
@@ -131,9 +132,8 @@ class DeadletterApp(Construct):
         self._complete = True
         app = self._settings
         if app.dashboard:
-            AppDashboard(
-                self,
-                "Dashboard",
+            add_dashboards(
+                Construct(self, "Dashboard"),
                 app=app,
                 rule_check=self.rule_check,
                 without=self._without_band,

@@ -33,8 +33,6 @@ class Starter(Construct):
     thousand that an account has. Its name is fixed, because pipelines lie in other stacks.
     """
 
-    role: iam.Role
-
     def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
         super().__init__(scope, construct_id)
         permissions = Permissions()
@@ -51,7 +49,7 @@ class Starter(Construct):
         grant_traces(permissions, sampling=True)
         # Schedules and state machines of other accounts may not assume this role.
         ours = {"StringEquals": {"aws:SourceAccount": here.ACCOUNT_ID}}
-        self.role = iam.Role(
+        role = iam.Role(
             self,
             "Role",
             role_name=f"{_name(app)}-{here.REGION}",
@@ -65,12 +63,12 @@ class Starter(Construct):
             inline_policies={"Permissions": permissions.document()},
         )
         acknowledge_patterns(
-            self.role,
+            role,
             "*",
             because="neither X-Ray's actions nor the delivery of logs know resources",
         )
         acknowledge_patterns(
-            self.role,
+            role,
             *(*functions, machine, children),
             because="the functions and runs of all pipelines: a role for each would take a tenth"
             " of what an account has",

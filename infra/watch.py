@@ -6,7 +6,7 @@ from constructs import Construct
 
 from deadletter.contract import Variable, rule_checker
 
-from .consumer_function import ConsumerFunction
+from .consumer import ConsumerFunction
 from .duration import MINUTE
 from .encryption import grant_key
 from .environment import watch_thresholds
@@ -15,7 +15,7 @@ from .machines import outage_machine_arn, replay_machine_arn
 from .names import Names
 from .permissions import Permissions, grant_put_events
 from .queues import Parts, QueueReference
-from .schedule import Schedules
+from .schedule import add_schedule
 
 # Half of its minute: a watch that takes longer has not seen everything, and pages.
 TIMEOUT = 30
@@ -111,10 +111,12 @@ class WatchFunction(Construct):
             because="a look that failed is followed by the next one within a minute, and if"
             " none succeeds, the alarm RedriveStalled rings: it has no data"
         )
-        Schedules(self, "Schedule", function=function.function, app=app).add(
+        add_schedule(
+            Construct(self, "Schedule"),
             "EachMinute",
+            function=function.function,
+            app=app,
             name=names.function("watch"),
             description="Watches every minute",
             every=MINUTE,
-            enabled=True,
         )

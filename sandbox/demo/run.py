@@ -52,8 +52,8 @@ def main(folder: Path, report: Path) -> int:
     until Ctrl-C (`sandbox.stay.wanted`). Nothing of it is left running, whatever ends it.
     """
     # A demo that is broken off leaves no figures, least of all yesterday's.
-    for written in (report, report.with_name(PAGE)):
-        written.unlink(missing_ok=True)
+    for old in (report, report.with_name(PAGE)):
+        old.unlink(missing_ok=True)
     console = Console(highlight=False)
     began = time.monotonic()
 
