@@ -12,8 +12,7 @@ import yaml
 
 from tests.each_row import each_row
 from tools.nightly.__main__ import PAGE, main
-from tools.nightly.figures import figures
-from tools.nightly.page import GREEN, RED, ResultRow, rows, sentence, with_row
+from tools.nightly.page import GREEN, RED, ResultRow, figures, rows, sentence, with_row
 from tools.nightly.parts import ROOT, Command, Parts, parts, parts_of
 
 EMPTY = "# Proof\n\n<!-- nightly -->\n<!-- end -->\n\nSaid by hand.\n"

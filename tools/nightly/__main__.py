@@ -25,8 +25,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tools.nightly.figures import figures
-from tools.nightly.page import GREEN, RED, ResultRow, with_row, without_rows
+from tools.nightly.page import GREEN, RED, ResultRow, figures, with_row, without_rows
 from tools.nightly.parts import ROOT, Command, Parts, parts
 
 PAGE = "docs/proof.md"

@@ -42,6 +42,7 @@ from deadletter.contract import (
 from deadletter.signals.pages import Alarm
 from infra.prices import Price, Usage
 from sandbox.progress import Standstill, until
+from sandbox.server import parameter
 from tools.verify_aws.account import PREFIX, AskedAccount, Stopped, allow, zipped
 from tools.verify_aws.check import Check, longest
 from tools.verify_aws.checks.functions import mapping
@@ -462,11 +463,11 @@ class Proof:
     def _connect(self) -> None:
         """Give the consumer its policy and its queue, and a person the pages."""
         account, life = self._account, self._life
-        own = self._parameter(pipeline_parameter(self.app, PIPELINE))
+        iam, ssm = account.client("iam"), account.client("ssm")
+        own = parameter(ssm, pipeline_parameter(self.app, PIPELINE))
         parking = own["parking"][DEFAULT_PARKING]
         self._queues = {"main": own["main_url"], "dlq": own["dlq_url"], "parking": parking}
         self._subscribe()
-        iam, ssm = account.client("iam"), account.client("ssm")
         policy = ssm.get_parameter(Name=consumer_policy_parameter(self.app, PIPELINE))
         attached = {"RoleName": self._role, "PolicyArn": policy["Parameter"]["Value"]}
         life.remove("the consumer's policy", lambda: iam.detach_role_policy(**attached))
@@ -514,11 +515,6 @@ class Proof:
         circuits = self._dlq("circuit", "list", *_OF)["circuits"]
         return next(str(each["state"]) for each in circuits if each["key"] == PIPELINE)
 
-    def _parameter(self, name: str) -> dict[str, Any]:
-        answer = self._account.client("ssm").get_parameter(Name=name)
-        said: dict[str, Any] = json.loads(answer["Parameter"]["Value"])
-        return said
-
     def _subscribe(self) -> None:
         arn = self._account.queue_arn(self._pages)
         policy = {
@@ -533,7 +529,7 @@ class Proof:
         self._sqs.set_queue_attributes(
             QueueUrl=self._pages, Attributes={"Policy": json.dumps(policy)}
         )
-        topic = self._parameter(app_parameter(self.app))["alarm_topic"]
+        topic = parameter(self._account.client("ssm"), app_parameter(self.app))["alarm_topic"]
         self._account.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
 
     def _release(self, warehouse: str = "up") -> None:
