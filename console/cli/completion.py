@@ -83,7 +83,9 @@ def _rules(session: Session) -> Iterable[str]:
 
 
 def _runs(session: Session) -> Iterable[str]:
-    from ..operations.replay_runs import runs_of
+    from ..operations.session import Here
 
     app = session.app()
-    return [run.id for pipeline in app.pipelines for run in runs_of(session, app, pipeline).all()]
+    return [
+        run.id for pipeline in app.pipelines for run in Here(session, app, pipeline).runs().all()
+    ]

@@ -13,12 +13,10 @@ from deadletter.replay.plan import AGAIN, ORIGINALS, ReplayPlan
 from . import rule_table
 from .audit import IntendedChange, recorded
 from .errors import Cause, Problem, aws_errors
-from .letter_walk import waiting_room
 from .redrive import request
 from .replay_census import ListedLetter, ReplaySource, census, letters_of
 from .replay_plan import circuits, observing, pace, planned, start
 from .replay_runs import FAILED, IN_DOUBT, PROCESSED, ReplayRow, RunSwitch
-from .session import Session
 from .words import count
 
 if TYPE_CHECKING:
@@ -111,7 +109,7 @@ class OnceMore:
                 f"Edited in run {switch.id}: {count(len(changed), 'message')}. What is sent is the "
                 "message as it was before."
             )
-        yield from circuits(switch.session, switch.app, switch.pipeline)
+        yield from circuits(switch.here)
         yield from pace_says(self._plan)
 
     def start(self, reason: str) -> ReplayRow:
@@ -178,10 +176,10 @@ def opens(source: ReplaySource) -> bool:
 class DueNow:
     """Waiting messages that a person is about to have decided anew: chosen, and not touched yet."""
 
-    def __init__(self, session: Session, found: Chosen, sources: Sequence[ReplaySource]) -> None:
-        self._session = session
+    def __init__(self, found: Chosen, sources: Sequence[ReplaySource]) -> None:
+        self._session = found.here.session
         self._found = found
-        self._room = waiting_room(session, found.app, found.pipeline)
+        self._room = found.here.room
         if found.pipeline.fifo and found.is_filtered and sources:
             raise Problem(
                 f"{found.pipeline.name} is FIFO, where a group leaves whole: name the place alone,"
@@ -223,7 +221,7 @@ class DueNow:
         rules = [lane.removeprefix(rule_lane("")) for lane in of_rules]
         if not rules:
             return []
-        stored = rule_table.table(self._session.aws, self._found.app.rules_table).read()
+        stored = rule_table.table(self._session.aws, self._found.here.app.rules_table).read()
         terms = self._found.pipeline.rule_terms()
         book = rule_table.book([row.columns for row in stored], terms)
         return sorted(set(rules) & set(book.holding(self._session.clock(), {})))
@@ -237,7 +235,7 @@ class DueNow:
         target = f"messages that wait: {self._where}{': ' if ids else ''}{' '.join(ids)}"
         change = IntendedChange("retry", name, target, reason)
         due = 0
-        with recorded(self._session, self._found.app, change) as record:
+        with recorded(self._session, self._found.here.app, change) as record:
             for start in range(0, len(self._chosen), _PAGE):
                 due += self._make_due(self._chosen[start : start + _PAGE])
                 done = min(start + _PAGE, len(self._chosen))
@@ -282,7 +280,6 @@ class DueNow:
     def _wanted(self, source: ReplaySource) -> Callable[[WaitingRoomEntry], bool]:
         if not self._found.is_filtered:
             return lambda _: True
-        found = self._found
-        counted = census(self._session, found.app, found.pipeline, source, found.selection)
+        counted = census(self._found.here, source, self._found.selection)
         copies = {letter.copy for letter in (*counted.taken, *counted.left_out)}
         return lambda entry: entry.copy in copies

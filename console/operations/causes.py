@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
-from uuid import uuid4
+from typing import Annotated
 
 from deadletter.failure.causes import Causes
 
-from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .errors import aws_errors
-from .session import Session
+from .session import Here
 from .words import moment
-
-if TYPE_CHECKING:
-    from deadletter.aws.causes import DynamoDBCauses
 
 HELD, MENDED = "HELD", "MENDED"
 
@@ -38,18 +33,14 @@ class CauseRow:
     reason: Annotated[str | None, "why"]
 
 
-def mend(
-    session: Session, app: App, pipeline: DeployedPipeline, fingerprint: str, reason: str
-) -> None:
+def mend(here: Here, fingerprint: str, reason: str) -> None:
     """Counts a held cause anew: its hold ends, and what fails from now on decides."""
-    now = session.clock()
+    now, name = here.session.clock(), here.pipeline.name
     before, after = {"state": HELD}, {"state": MENDED}
-    change = IntendedChange("retry", pipeline.name, target(fingerprint), reason, before, after)
-    caller = session.aws.caller
-    with recorded(session, app, change), aws_errors():
-        _store(session, app, pipeline).change(
-            lambda causes: causes.mending(fingerprint, caller, reason, now), now
-        )
+    change = IntendedChange("retry", name, target(fingerprint), reason, before, after)
+    caller = here.session.aws.caller
+    with recorded(here.session, here.app, change), aws_errors():
+        here.causes.change(lambda causes: causes.mending(fingerprint, caller, reason, now), now)
 
 
 def target(fingerprint: str) -> str:
@@ -70,21 +61,13 @@ def rows_of(pipeline: str, causes: Causes, now: datetime) -> Iterator[CauseRow]:
             yield CauseRow(pipeline, cause, MENDED, hold.error_type, since, until, by, why)
 
 
-def read_causes(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[CauseRow]:
+def read_causes(here: Here) -> Sequence[CauseRow]:
     """The causes of a pipeline that dominate, or did within the last day: the held ones first."""
     with aws_errors():
-        causes = _store(session, app, pipeline).read()
-    return [*rows_of(pipeline.name, causes, session.now)]
+        causes = here.causes.read()
+    return [*rows_of(here.pipeline.name, causes, here.session.now)]
 
 
-def held(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[str]:
+def held(here: Here) -> Sequence[str]:
     """The fingerprints of a pipeline's causes that are held now."""
-    rows = read_causes(session, app, pipeline)
-    return [row.cause for row in rows if row.state == HELD]
-
-
-def _store(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBCauses:
-    from deadletter.aws.causes import DynamoDBCauses
-
-    client = session.aws.dynamodb
-    return DynamoDBCauses(client, app.circuits_table, pipeline.name, lambda: uuid4().hex)
+    return [row.cause for row in read_causes(here) if row.state == HELD]

@@ -94,10 +94,10 @@ def prepare(session: Session, request: DiscardRequest) -> DiscardPlan:
     """The messages that would be thrown away; Problem if there are none."""
     places = map(place, request.places)
     choose = choice(request.ids, places, request.terms, everything=request.everything)
-    return _planned(session, chosen(session, choose, request.pipeline), request)
+    return _planned(chosen(session, choose, request.pipeline), request)
 
 
-def _planned(session: Session, found: Chosen, request: DiscardRequest) -> DiscardPlan:
+def _planned(found: Chosen, request: DiscardRequest) -> DiscardPlan:
     terms = ReplayPlan(
         pipeline=found.pipeline.name,
         destination=DISCARD,
@@ -106,10 +106,10 @@ def _planned(session: Session, found: Chosen, request: DiscardRequest) -> Discar
         ramp=(1.0,),
         keep_export=not request.no_copy,
     )
-    drafts = [draft_of(session, found, source, terms, DISCARD_RATE) for source in found.sources]
+    drafts = [draft_of(found, source, terms, DISCARD_RATE) for source in found.sources]
     drafts = [draft for draft in drafts if draft.census.taken or draft.census.groups]
     if not drafts and found.or_else is not None:
-        return _planned(session, found.or_else, request)
+        return _planned(found.or_else, request)
     if not drafts:
         raise Problem(
             f"No message of {found.pipeline.name} matches where it was looked: "

@@ -27,8 +27,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from .app import DeployedPipeline
 from .audit import IntendedChange, recorded
 from .errors import Cause, Problem, aws_errors
-from .letter_walk import FoundLetter, waiting_room
-from .life_record import tickets_of
+from .letter_walk import FoundLetter
 from .redrive import request
 from .replay_census import ListedLetter, letters_of
 from .replay_runs import RunSwitch, person
@@ -333,9 +332,7 @@ def _read(switch: RunSwitch, letters: Sequence[ListedLetter]) -> Iterator[HeldLe
 
     if not letters:
         return
-    session, app, pipeline = switch.session, switch.app, switch.pipeline
-    tickets = tickets_of(session, app, pipeline.name, switch.id)
-    room = waiting_room(session, app, pipeline)
+    tickets, room = switch.here.tickets(switch.id), switch.here.room
     asked = [letter_of(letter.name, 0) for letter in letters]
     lane = run_lane(switch.id)
     with aws_errors():

@@ -19,7 +19,6 @@ from deadletter.routing.selection import Selection
 from .app import App, DeployedPipeline
 from .discard import DISCARD_RATE
 from .errors import Cause, Problem, aws_errors, explain
-from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
 from .matching import FoundMessage, Matcher
@@ -28,7 +27,7 @@ from .replay_census import parked_sources
 from .replay_plan import start
 from .replay_runs import ReplayRow
 from .selection import Choice, ChosenPlace, Operator, Pipeline, Term, choice, values_of
-from .session import Answer, Session
+from .session import Answer, Here, Session
 from .verbs import Asked, Verb, always
 from .words import clock, count
 
@@ -331,8 +330,8 @@ class MessagesToForget:
         Parked letters in lane `parked` belong to the parking queues.
         """
         with aws_errors():
-            room = waiting_room(self._session, self._app, self._pipeline)
-            names = [lane.name for lane in room.lanes()]
+            here = Here(self._session, self._app, self._pipeline)
+            names = [lane.name for lane in here.lanes.lanes()]
         for lane in names:
             if lane.startswith(run_lane("")):
                 run = lane.removeprefix(run_lane(""))

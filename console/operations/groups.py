@@ -14,7 +14,7 @@ from deadletter.failure.cause_index import CUT
 from deadletter.signals.causes import Explanation
 from deadletter.signals.commands import typed
 
-from .app import App, DeployedPipeline
+from .app import DeployedPipeline
 from .causes import CauseRow, read_causes
 from .deadline import Asking, Deadline, side_by_side
 from .errors import Cause, Problem
@@ -36,7 +36,7 @@ from .matching import FoundMessage, Matcher
 from .places import COST, IN_A_QUEUE, Places, SearchedPlace, UnsearchedPlace, Walk, place, search
 from .queue import LOOKS_COUNT, deployed_queue
 from .selection import Choice, NamedPipeline, Terms, choice
-from .session import Answer, Session
+from .session import Answer, Here, Session
 from .verbs import Asked, Verb
 from .words import count, moment
 
@@ -209,8 +209,8 @@ def read(session: Session, request: GroupsRequest) -> GroupList:
     chosen = choice((), map(place, request.places), request.terms)
     if chosen.is_of_app and not chosen.places and not request.look:
         app = session.app()
-        pipeline = app.pipeline(request.pipeline)
-        reading = FailingReading(session, app, pipeline, chosen, Deadline(MOST_SECONDS))
+        here = Here(session, app, app.pipeline(request.pipeline))
+        reading = FailingReading(here, chosen, Deadline(MOST_SECONDS))
         return reading.answer(request.by)
     return _by_place(session, request, chosen)
 
@@ -301,20 +301,15 @@ class FailingReading:
 
     def __init__(
         self,
-        session: Session,
-        app: App,
-        pipeline: DeployedPipeline,
+        here: Here,
         chosen: Choice,
         deadline: Deadline,
     ) -> None:
-        from deadletter.aws.cause_entries import DynamoDBCauseEntries
-        from deadletter.aws.waiting_room import DynamoDBLanes
-
+        session, pipeline = here.session, here.pipeline
         # Clients are made before threads use them.
-        table = (session.aws.dynamodb, app.messages_table, pipeline.name)
-        self._session, self._app, self._pipeline = session, app, pipeline
+        self._here, self._session, self._pipeline = here, session, pipeline
         self._deadline, self._sqs = deadline, session.aws.sqs
-        self._index, self._room = DynamoDBCauseEntries(*table), DynamoDBLanes(*table)
+        self._index, self._room = here.index, here.lanes
         self._shards = [ShardReading() for _ in range(CAUSE_SHARDS)]
         self._notes: list[str] = []
         self._chosen = chosen
@@ -375,7 +370,7 @@ class FailingReading:
         is_narrow = self._chosen.is_narrow
         with side_by_side(self._deadline) as start:
             ask = Asking(start)
-            held = ask("The dominant causes", read_causes, session, self._app, pipeline)
+            held = ask("The dominant causes", read_causes, self._here)
             failing = self._failing(CAUSES.projected if is_narrow else READ_BY[by], start, ask)
             causes = held() or ()
             entries = [
@@ -521,7 +516,7 @@ def _by_place(session: Session, request: GroupsRequest, chosen: Choice) -> Group
         pipeline,
         " --in ".join(quote(str(each)) for each in chosen.places if each.kind.alone),
         notes=notes,
-        causes=() if app is None or pipeline is None else read_causes(session, app, pipeline),
+        causes=() if app is None or pipeline is None else read_causes(Here(session, app, pipeline)),
         matchers=walk.matchers,
         is_at_least=not walk.is_complete,
         in_queues=None,

@@ -14,16 +14,14 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, NotALetter, from_api
 from deadletter.message.stamp import Stamp
 
-from .app import App, DeployedPipeline
 from .deadline import side_by_side
 from .errors import aws_errors
-from .session import Session
+from .session import Here, Session
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
-    from deadletter.aws.waiting_room import DynamoDBWaitingRoom
     from deadletter.redrive.waiting_room import WaitingRoomEntry
     from deadletter.replay.objects import DiscardedLetter
 
@@ -202,27 +200,8 @@ _CHUNK = 100
 _TOGETHER = 50
 
 
-def waiting_room(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBWaitingRoom:
-    """The waiting room of a pipeline, for reading."""
-    from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-
-    return DynamoDBWaitingRoom(
-        client=session.aws.dynamodb,
-        table=app.messages_table,
-        s3=session.aws.s3,
-        bucket=app.messages_bucket,
-        pipeline=pipeline.name,
-        fifo=pipeline.fifo,
-        clock=session.clock,
-    )
-
-
 def letters_of_lane(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    lane: str,
-    broken: Callable[[int], None] = lambda _: None,
+    here: Here, lane: str, broken: Callable[[int], None] = lambda _: None
 ) -> Iterator[FoundLetter]:
     """Each letter of a lane. Nothing is claimed and nothing is counted as received.
 
@@ -230,7 +209,7 @@ def letters_of_lane(
     """
     from deadletter.redrive.waiting_room import FOREVER, SHARDS
 
-    room = waiting_room(session, app, pipeline)
+    room = here.room
     for shard in range(SHARDS):
         with aws_errors():
             entries = room.due(lane, shard, FOREVER, _MOST_IN_SHARD)
@@ -245,14 +224,11 @@ def letters_of_lane(
                 yield FoundLetter(received.letter, received.home, lane, received.stamp)
 
 
-def discarded(
-    session: Session, app: App, pipeline: DeployedPipeline, run: str, damaged: list[str]
-) -> Iterator[DiscardedLetter]:
+def discarded(here: Here, run: str, damaged: list[str]) -> Iterator[DiscardedLetter]:
     """What a run has discarded, by the copies that are kept; adds to `damaged` what is no copy."""
-    from deadletter.aws.objects import S3RunObjects
     from deadletter.replay.objects import NotADiscardedLetter, discarded_letter
 
-    objects = S3RunObjects(session.aws.s3, app.messages_bucket, pipeline.name, run)
+    objects = here.objects(run)
     with aws_errors():
         names = iter([stored.name for stored in objects.listed(DISCARDED)])
     while part := list(islice(names, _TOGETHER)):

@@ -24,16 +24,16 @@ from deadletter.message.stamp import Stamp
 from deadletter.replay.ticket import OUTSIDE
 from deadletter.routing.decision import NotADecision, decode, encode
 
-from .app import App, DeployedPipeline
+from .app import DeployedPipeline
 from .aws import Aws
 from .deadline import side_by_side
 from .errors import REFUSED, aws_errors, error_code
-from .letter_walk import FoundLetter, waiting_room
-from .life_record import LetterRecord, ledger_of
+from .letter_walk import FoundLetter
+from .life_record import LetterRecord
 from .matching import holds, known_by_row, untold
 from .queue import QueueDepth, depth
 from .redrive import ask, of_another_version
-from .session import Session
+from .session import Here
 from .words import moment
 
 if TYPE_CHECKING:
@@ -106,9 +106,7 @@ class Judged:
     tried: Sequence[TriedRule] = ()
 
 
-def judged(
-    session: Session, app: App, record: LetterRecord, found: FoundLetter | None = None
-) -> Judged:
+def judged(record: LetterRecord, found: FoundLetter | None) -> Judged:
     """The decision on a message, and whether a run takes it.
 
     One that was found in a queue is judged by the deployed router, one that waits as it waits. Any
@@ -117,24 +115,24 @@ def judged(
     """
     if found is not None:
         home = MAIN_DLQ if found.home.startswith(parking_source("")) else found.home
-        now = _router_says(session.aws, record.pipeline, found.letter, home)
+        now = _router_says(record.here.session.aws, record.pipeline, found.letter, home)
     else:
-        now = _judged(session, app, record)
+        now = _judged(record)
     if now.decision is None:
         return now
-    return replace(now, decision=replace(now.decision, held_back=_held_back(session, app, record)))
+    return replace(now, decision=replace(now.decision, held_back=_held_back(record)))
 
 
-def _judged(session: Session, app: App, record: LetterRecord) -> Judged:
+def _judged(record: LetterRecord) -> Judged:
     from botocore.exceptions import ClientError
 
     from deadletter.routing.wire import answer_event, question_to_json
 
     waiting = record.waiting[0] if record.waiting else None
-    settings = record.pipeline.settings()
     if waiting is not None:
         try:
-            letter = _content(session, app, record, waiting)
+            with aws_errors():
+                letter = record.here.room.content(waiting)
         except ClientError as error:
             if error_code(error) not in REFUSED:
                 raise
@@ -143,55 +141,40 @@ def _judged(session: Session, app: App, record: LetterRecord) -> Judged:
                 return Judged(None)
             event = {"explain": question_to_json(_question(letter, waiting))}
             with aws_errors():
-                return _explained(answer_event(_router(session, app, record), event))
-    return _by_ledger(session, app, record, settings)
+                return _explained(answer_event(_router(record.here), event))
+    return _by_ledger(record)
 
 
-def _held_back(session: Session, app: App, record: LetterRecord) -> str:
+def _held_back(record: LetterRecord) -> str:
     """Why a run of the pipeline ends before it takes a letter, as the redriver finds it."""
-    from deadletter.aws.circuits import DynamoDBCircuits
     from deadletter.redrive.redriver import not_closed
 
     if record.pipeline.mode == Mode.OBSERVE:
         return "mode observe moves nothing"
-    name = record.pipeline.name
-    circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name)
     with aws_errors():
-        return not_closed(circuits.read(with_config_keys([name])))
+        return not_closed(record.here.circuits.read(with_config_keys([record.pipeline.name])))
 
 
-def _router(
-    session: Session, app: App, record: LetterRecord, document: Document | None = None
-) -> DirectRouter:
+def _router(here: Here, document: Document | None = None) -> DirectRouter:
     from random import SystemRandom
-    from uuid import uuid4
 
-    from deadletter.aws.causes import DynamoDBCauses
-    from deadletter.aws.circuits import DynamoDBCircuits
     from deadletter.aws.replay_tickets import DynamoDBLiveRuns
     from deadletter.aws.rules import DynamoDBRules
     from deadletter.routing.direct_router import DirectRouter
 
-    client, name = session.aws.dynamodb, record.pipeline.name
+    client, app, clock = here.session.aws.dynamodb, here.app, here.session.clock
     return DirectRouter(
-        pipeline=record.pipeline.settings(),
-        rules=DynamoDBRules(client, app.rules_table, app.messages_table, session.clock),
-        ledger=ledger_of(session, app, record.pipeline),
-        circuits=DynamoDBCircuits(client, app.circuits_table, name),
+        pipeline=here.pipeline.settings(),
+        rules=DynamoDBRules(client, app.rules_table, app.messages_table, clock),
+        ledger=here.ledger,
+        circuits=here.circuits,
         trusted_senders=frozenset({_OWN_ROLE}),
-        clock=session.clock,
+        clock=clock,
         random=SystemRandom(),
-        causes=DynamoDBCauses(client, app.circuits_table, name, lambda: uuid4().hex),
-        live_runs=DynamoDBLiveRuns(client, app.messages_table, name),
+        causes=here.causes,
+        live_runs=DynamoDBLiveRuns(client, app.messages_table, here.pipeline.name),
         build=None if document is None else lambda *_: document,
     )
-
-
-def _content(
-    session: Session, app: App, record: LetterRecord, waiting: WaitingLetter
-) -> Letter | None:
-    with aws_errors():
-        return waiting_room(session, app, record.pipeline).content(waiting)
 
 
 def _question(letter: Letter, waiting: WaitingLetter) -> Question:
@@ -213,17 +196,17 @@ def _question(letter: Letter, waiting: WaitingLetter) -> Question:
     )
 
 
-def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipeline) -> Judged:
+def _by_ledger(record: LetterRecord) -> Judged:
     """The decision, if it is the same whatever is not on record; else UNKNOWN and why."""
     from deadletter.failure.ledger import NO_ROW
     from deadletter.rules.document import possible_documents
     from deadletter.rules.pattern import compile_pattern
 
-    row = record.row or NO_ROW
+    row, settings = record.row or NO_ROW, record.pipeline.settings()
     waiting = record.waiting[0] if record.waiting else None
     if row.unreadable or (record.row is None and waiting is None):
         return Judged(None)
-    stamp = (waiting.stamp if waiting else None) or _stamp(session, record, row)
+    stamp = (waiting.stamp if waiting else None) or _stamp(record, row)
     letter = Letter(record.origin, "{}", {}, {"SentTimestamp": str(stamp.first_sent)})
     attempt = max(stamp.attempt, row.attempt)
     known = known_by_row(row, replace(stamp, attempt=attempt).attempts_used, settings)
@@ -239,16 +222,16 @@ def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipel
             says[rule.rule_id] += f": it reads {', '.join(reads)} (--look)"
         return answer
 
-    endpoints = _endpoints(session, app, record, row, settings)
+    endpoints = _endpoints(record.here, row, settings)
     questions = (
-        [_of_queue(letter, stamp, home) for home in _homes(session, record)]
+        [_of_queue(letter, stamp, home) for home in _homes(record.here)]
         if waiting is None
         else [_question(letter, waiting)]
     )
 
     def decisions(*documents: Document) -> Sequence[Mapping[str, Any]]:
         with aws_errors():
-            routers = [_router(session, app, record, document) for document in documents]
+            routers = [_router(record.here, document) for document in documents]
             return [
                 encode(decision)
                 for router in routers
@@ -291,12 +274,12 @@ def _of_queue(letter: Letter, stamp: Stamp, home: str) -> Question:
     return Question(_sent_by_us(letter, stamp), home=home, stamp=stamp)
 
 
-def _homes(session: Session, record: LetterRecord) -> Sequence[str]:
+def _homes(here: Here) -> Sequence[str]:
     """The DLQs that a letter of no lane may lie in, by their ids: those that hold letters.
 
     One in the main queue will die into the DLQ. A queue that could not be read may hold it.
     """
-    pipeline, sqs = record.pipeline, session.aws.sqs
+    pipeline, sqs = here.pipeline, here.session.aws.sqs
     if not pipeline.dedicated:
         return [MAIN_DLQ]
     urls = [
@@ -325,11 +308,11 @@ def _unknown(possible: Sequence[Mapping[str, Any]], doubts: Sequence[str]) -> Ma
     return {"action": UNKNOWN, "because": f"{'; '.join(doubts)}: {either}"}
 
 
-def _stamp(session: Session, record: LetterRecord, row: LedgerRow) -> Stamp:
+def _stamp(record: LetterRecord, row: LedgerRow) -> Stamp:
     """The stamp of a letter in a queue, as far as its row and its tickets tell it."""
     if row.stamp is not None:
         return row.stamp
-    first = row.first_at or (row.failures[0].at if row.failures else session.clock())
+    first = row.first_at or (row.failures[0].at if row.failures else record.here.session.clock())
     stamp = Stamp(
         record.origin,
         row.attempt,
@@ -347,21 +330,18 @@ def _stamp(session: Session, record: LetterRecord, row: LedgerRow) -> Stamp:
     return replace(stamp, run=noted.run.id, ticket=noted.ticket.copy)
 
 
-def _endpoints(
-    session: Session, app: App, record: LetterRecord, row: LedgerRow, settings: Pipeline
-) -> Sequence[str | None]:
+def _endpoints(here: Here, row: LedgerRow, settings: Pipeline) -> Sequence[str | None]:
     """The keys that the letter's own circuit may have; None for no circuit, or one that is closed.
 
     The ledger keeps the key as its setting for the context says: plain, hashed, or not at all.
     """
-    from deadletter.aws.circuits import DynamoDBCircuits
     from deadletter.failure.cause_index import hashed
 
-    how, name = settings.ledger, record.pipeline.name
+    how, name = settings.ledger, here.pipeline.name
     if settings.circuit_key is None or how is LedgerKeeps.PLAIN:
         return [row.about.endpoint or None]
     with aws_errors():
-        circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name).troubled()
+        circuits = here.circuits.troubled()
     keys = [circuit.key for circuit in circuits if not circuit.is_closed]
     own = [key for key in keys if key != name and not is_reserved_key(key)]
     if how is LedgerKeeps.HASHED:

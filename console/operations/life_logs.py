@@ -69,15 +69,13 @@ SECONDS, LINES = 60, 100
 """How long it is waited for logs in all, and how many lines of each receive are read."""
 
 
-def receive_logs(
-    session: Session, record: LetterRecord, notes: list[str]
-) -> tuple[str, Sequence[ReceiveLog]]:
+def receive_logs(record: LetterRecord, notes: list[str]) -> tuple[str, Sequence[ReceiveLog]]:
     """The log group of the consumer, and its lines of each receive of a message.
 
     Queries that are still running at the end are stopped, also after Ctrl-C. AWS bills a query by
     the bytes that it reads.
     """
-    failures = record.row.failures if record.row else ()
+    session, failures = record.here.session, record.row.failures if record.row else ()
     group = _log_group(session, record.pipeline)
     if not failures:
         notes.append("No failure of it is on record, so there is no receive to look for in logs.")

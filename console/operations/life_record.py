@@ -14,14 +14,11 @@ from deadletter.replay.ticket import ReplayOutcome
 from .app import App, DeployedPipeline
 from .deadline import side_by_side
 from .errors import Cause, Problem, aws_errors
-from .replay_runs import objects_of, plans_of, runs_of
-from .session import Session
+from .session import Here, Session
 from .words import count
 
 if TYPE_CHECKING:
-    from deadletter.aws.ledger import DynamoDBLedger
-    from deadletter.aws.replay_tickets import DynamoDBTickets
-    from deadletter.aws.waiting_room import DynamoDBLanes, WaitingLetter
+    from deadletter.aws.waiting_room import WaitingLetter
     from deadletter.failure.ledger import LedgerRow
     from deadletter.replay.plan import ReplayPlan
     from deadletter.replay.run import ReplayRun
@@ -64,13 +61,17 @@ class LetterRecord:
     the last that a run noted of it; `notes` say what was not looked at.
     """
 
-    pipeline: DeployedPipeline
+    here: Here
     origin: str
     row: LedgerRow | None
     waiting: Sequence[WaitingLetter] = ()
     tickets: Sequence[RunTicket] = ()
     notes: Sequence[str] = ()
     discard: LetterDiscard | None = None
+
+    @property
+    def pipeline(self) -> DeployedPipeline:
+        return self.here.pipeline
 
 
 def record_of(
@@ -81,46 +82,45 @@ def record_of(
     Without `pipeline` all pipelines are searched. Raises Problem (ABSENT) if none knows the id: it
     names what was not looked at, with what was `unread` elsewhere.
     """
-    searched = app.select([] if pipeline is None else [pipeline])
+    pipelines = app.select([] if pipeline is None else [pipeline])
+    searched = [Here(session, app, each) for each in pipelines]
     # Made before the threads that use it.
     session.aws.dynamodb  # noqa: B018
     with side_by_side() as start:
-        looks = [start(partial(known_of, session, app, each, id_)) for each in searched]
+        looks = [start(partial(known_of, each, id_)) for each in searched]
         known = [look.answer("Its record") for look in looks]
     record = next((each for each in known if each is not None), None)
     notes: list[str] = []
-    candidates = searched if record is None else (record.pipeline,)
+    candidates = searched if record is None else [record.here]
     waiting = record.waiting if record else ()
     origin = record.origin if record else id_
     for each in candidates if not waiting else ():
-        waiting = _walk(session, app, each, {id_, origin}, notes)
+        waiting = _walk(each, {id_, origin}, notes)
         if waiting:
             stamp = waiting[0].stamp
             origin = stamp.origin if stamp else waiting[0].copy
-            record = record or LetterRecord(each, origin, _row(session, app, each, origin))
+            record = record or LetterRecord(each, origin, _row(each, origin))
             break
     tickets: Sequence[RunTicket] = ()
-    for each in searched if record is None else (record.pipeline,):
+    for each in searched if record is None else [record.here]:
         # A letter that the ledger does not know may be known to a run.
-        if tickets := _tickets(session, app, each, origin, notes):
+        if tickets := _tickets(each, origin, notes):
             record = record or LetterRecord(each, origin, None)
             break
     if record is None:
-        raise _unknown(id_, searched, [*unread, *notes])
+        raise _unknown(id_, pipelines, [*unread, *notes])
     discard = None
     if tickets and tickets[-1].ticket.fate is ReplayOutcome.DISCARDED:
-        discard = _discard(session, app, tickets[-1], notes)
-    return LetterRecord(
-        record.pipeline, origin, record.row, waiting, tickets, tuple(notes), discard
-    )
+        discard = _discard(record.here, tickets[-1], notes)
+    return LetterRecord(record.here, origin, record.row, waiting, tickets, tuple(notes), discard)
 
 
-def _discard(session: Session, app: App, noted: RunTicket, notes: list[str]) -> LetterDiscard:
+def _discard(here: Here, noted: RunTicket, notes: list[str]) -> LetterDiscard:
     """How a run threw a letter away, and where its copy is."""
     from deadletter.replay.objects import discarded_name
 
     run, plan = noted.run, noted.plan
-    objects = objects_of(session, app, run.pipeline, run.id)
+    objects = here.objects(run.id)
     name = discarded_name(noted.ticket.copy)
     try:
         with aws_errors():
@@ -128,38 +128,20 @@ def _discard(session: Session, app: App, noted: RunTicket, notes: list[str]) -> 
     except Problem as problem:
         notes.append(f"Whether its copy is kept is not known: {problem.says}")
         return LetterDiscard(plan, None)
-    place = f"s3://{app.messages_bucket}/{run_object(run.pipeline, run.id, name)}"
+    place = f"s3://{here.app.messages_bucket}/{run_object(run.pipeline, run.id, name)}"
     return LetterDiscard(plan, place if is_kept else "")
 
 
-def ledger_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBLedger:
-    """The ledger of a pipeline, for reading."""
-    from deadletter.aws.ledger import DynamoDBLedger
-
-    return DynamoDBLedger(
-        session.aws.dynamodb, app.messages_table, pipeline.name, session.clock, keep_seconds=0
-    )
-
-
-def _row(session: Session, app: App, pipeline: DeployedPipeline, origin: str) -> LedgerRow | None:
+def _row(here: Here, origin: str) -> LedgerRow | None:
     with aws_errors():
-        return ledger_of(session, app, pipeline).rows([origin]).get(origin)
+        return here.ledger.rows([origin]).get(origin)
 
 
-def lanes_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBLanes:
-    """The lanes of a pipeline's waiting room, for looking."""
-    from deadletter.aws.waiting_room import DynamoDBLanes
-
-    return DynamoDBLanes(session.aws.dynamodb, app.messages_table, pipeline.name)
-
-
-def known_of(
-    session: Session, app: App, pipeline: DeployedPipeline, id_: str
-) -> LetterRecord | None:
+def known_of(here: Here, id_: str) -> LetterRecord | None:
     """What one pipeline knows by this id alone, in two or three reads."""
     with aws_errors():
-        waiting = lanes_of(session, app, pipeline).waiting(id_)
-    row = _row(session, app, pipeline, id_)
+        waiting = here.lanes.waiting(id_)
+    row = _row(here, id_)
     origin = id_
     stamp = waiting.stamp if waiting else None
     if stamp is None and row is not None:
@@ -167,17 +149,15 @@ def known_of(
         stamp = row.stamp
     if stamp is not None and stamp.origin != id_:
         origin = stamp.origin
-        row = _row(session, app, pipeline, origin) or row
+        row = _row(here, origin) or row
     if waiting is None and row is None:
         return None
-    return LetterRecord(pipeline, origin, row, (waiting,) if waiting else ())
+    return LetterRecord(here, origin, row, (waiting,) if waiting else ())
 
 
-def _walk(
-    session: Session, app: App, pipeline: DeployedPipeline, ids: set[str], notes: list[str]
-) -> Sequence[WaitingLetter]:
+def _walk(here: Here, ids: set[str], notes: list[str]) -> Sequence[WaitingLetter]:
     """The copies in the waiting room with one of these ids, of the copy or of its first life."""
-    lanes = lanes_of(session, app, pipeline)
+    lanes = here.lanes
     with aws_errors():
         names = [lane.name for lane in lanes.lanes()]
 
@@ -189,7 +169,7 @@ def _walk(
             matches += [letter for letter in seen if ids & set(_ids(letter))]
             if len(seen) >= MOST_WAITING and not matches:
                 notes.append(
-                    f"More than {MOST_WAITING:,} messages of {pipeline.name} wait as {name}: "
+                    f"More than {MOST_WAITING:,} messages of {here.pipeline.name} wait as {name}: "
                     "only the first were looked at; dlq list ID looks at all."
                 )
     return matches
@@ -201,42 +181,37 @@ def _ids(letter: WaitingLetter) -> Iterator[str]:
         yield letter.stamp.origin
 
 
-def _tickets(
-    session: Session, app: App, pipeline: DeployedPipeline, origin: str, notes: list[str]
-) -> Sequence[RunTicket]:
+def _tickets(here: Here, origin: str, notes: list[str]) -> Sequence[RunTicket]:
     """What the latest replay runs noted of a letter, the earliest first."""
-    runs = runs_of(session, app, pipeline)
     with aws_errors():
-        every = sorted(runs.all(), key=lambda run: run.created, reverse=True)
+        every = sorted(here.runs().all(), key=lambda run: run.created, reverse=True)
     older = [run for run in every[LATEST_RUNS:] if run.counts.get(ReplayOutcome.DISCARDED.name)]
     asked = [*every[:LATEST_RUNS], *older]
     if len(every) > len(asked):
         notes.append(
-            f"{pipeline.name} has {count(len(every), 'run')}: only the latest {LATEST_RUNS} were "
-            "asked about it, and those that have discarded messages."
+            f"{here.pipeline.name} has {count(len(every), 'run')}: only the latest {LATEST_RUNS} "
+            "were asked about it, and those that have discarded messages."
         )
 
     def lost(problem: Problem) -> None:
         notes.append(f"Runs could not be asked: {problem.says}")
 
     with side_by_side() as start:
-        asks = {run.id: tickets_of(session, app, run.pipeline, run.id) for run in asked}
+        asks = {run.id: here.tickets(run.id) for run in asked}
         reads = [(run, start(partial(asks[run.id].of, origin))) for run in asked]
         noted = [
             RunTicket(run, ticket) for run, read in reads for ticket in read.result(lost) or ()
         ]
-    plans = _plans(session, app, pipeline, {each.run.id for each in noted})
+    plans = _plans(here, {each.run.id for each in noted})
     known = (replace(each, plan=plans.get(each.run.id)) for each in noted)
     return tuple(sorted(known, key=lambda each: each.ticket.at))
 
 
-def _plans(
-    session: Session, app: App, pipeline: DeployedPipeline, runs: Collection[str]
-) -> Mapping[str, ReplayPlan | None]:
+def _plans(here: Here, runs: Collection[str]) -> Mapping[str, ReplayPlan | None]:
     """The plans of runs; None for one that is forgotten, or that can't be read."""
     from deadletter.settings.json_fields import BadSettings
 
-    plans = plans_of(session, app, pipeline)
+    plans = here.plans
 
     def read(run: str) -> ReplayPlan | None:
         with suppress(BadSettings):
@@ -246,20 +221,6 @@ def _plans(
     with side_by_side() as start:
         reads = {run: start(partial(read, run)) for run in runs}
         return {id_: each.result(lambda _: None) for id_, each in reads.items()}
-
-
-def tickets_of(session: Session, app: App, pipeline: str, run: str) -> DynamoDBTickets:
-    """What a run noted of its letters when it sent them, or let them go."""
-    from deadletter.aws.replay_tickets import DynamoDBTickets
-
-    return DynamoDBTickets(
-        session.aws.dynamodb,
-        app.messages_table,
-        pipeline=pipeline,
-        run=run,
-        clock=session.clock,
-        in_parallel=lambda calls: [call() for call in calls],
-    )
 
 
 def _unknown(id_: str, searched: Sequence[DeployedPipeline], notes: Sequence[str]) -> Problem:

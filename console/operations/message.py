@@ -17,7 +17,7 @@ from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 from .app import App, DeployedPipeline
 from .deadline import side_by_side
 from .errors import Cause, Denied, Problem
-from .letter_walk import MOST, SAMPLE, FoundLetter, look_into_queue, waiting_room
+from .letter_walk import MOST, SAMPLE, FoundLetter, look_into_queue
 from .life_decision import UNKNOWN, DecisionNow, Judged, TriedRule, judged
 from .life_logs import FOUND, NOTHING, ReceiveLog, receive_logs
 from .life_place import (
@@ -36,9 +36,9 @@ from .list import attributes_of
 from .names import Known, NameKind, of_first_id
 from .queue import QueueDepth, depth
 from .replay_report import MEANING
-from .replay_runs import RunSwitch, objects_of
+from .replay_runs import RunSwitch
 from .replay_runs import waits_for as run_waits_for
-from .session import Session
+from .session import Here, Session
 from .words import clock, duration, moment, size, waits_for
 
 if TYPE_CHECKING:
@@ -161,21 +161,21 @@ def shown(
     if known.claim is None and not known.unread and record.origin != id_:
         known = of_first_id(session, app, known, record.origin, record.pipeline.name)
     row, notes = record.row, [*record.notes, *filter(None, [known.unread])]
-    here, more = _places(session, record, found, known, notes, extras)
+    here, more = _places(record, found, known, notes, extras)
     now = Judged(None)
     if here[0].is_judged or (extras.rules and found):
         try:
-            now = judged(session, app, record, found)
+            now = judged(record, found)
         except Problem as problem:
             notes.append(f"What would be decided is not known: {problem.says}")
     if row is not None and row.unreadable:
         notes.append("Its failure record is malformed: nothing is decided until it is repaired.")
     content, unread = None, ""
     if extras.body:
-        content, unread = _content(session, app, record, found, here[0])
+        content, unread = _content(record, found, here[0])
     group, logs = "", None
     if extras.logs:
-        group, logs = receive_logs(session, record, notes)
+        group, logs = receive_logs(record, notes)
     stamp = _stamp(record, found)
     first_at = (row.first_at or next((each.at for each in row.failures), None)) if row else None
     decision = now.decision if here[0].is_judged else None
@@ -191,11 +191,11 @@ def shown(
         fields=about.context if about else {},
         endpoint=about.endpoint if about else "",
         size=found.letter.size if found else about.size if about else None,
-        acts=_time_line(session, record, found, here, notes),
+        acts=_time_line(record, found, here, notes),
         failures=tuple(_failures(row)) if row else (),
         places=here,
         processed=_processed(record, here[0], known),
-        next=_next(session, record, here[0], decision, notes),
+        next=_next(record, here[0], decision, notes),
         decision=decision,
         rules=now.tried if extras.rules else None,
         log_group=group,
@@ -227,8 +227,8 @@ def _found(
     name = searched[0].name if len(searched) == 1 else None
     if claim is not None and claim.is_done:
         # What was processed at once waits nowhere: no place is gone through.
-        one = app.pipeline(pipeline[0])
-        if known_of(session, app, one, claim.origin or id_) is None:
+        one = Here(session, app, app.pipeline(pipeline[0]))
+        if known_of(one, claim.origin or id_) is None:
             return LetterRecord(one, claim.origin, None), None
     try:
         unread = [f"{_UNREAD}: {known.unread}"] if known.unread else []
@@ -238,12 +238,13 @@ def _found(
             raise
         seen = _looked(session, searched, {id_}) if extras.look else None
         if seen is not None:
-            one, found = seen
+            one, found = Here(session, app, seen[0]), seen[1]
             origin = found.stamp.origin if found.stamp else found.letter.message_id
-            return known_of(session, app, one, origin) or LetterRecord(one, origin, None), found
+            return known_of(one, origin) or LetterRecord(one, origin, None), found
         if claim is None:
             raise _absent(problem, extras) from problem
-        return LetterRecord(app.pipeline(pipeline[0]), claim.origin, None), None
+        one = Here(session, app, app.pipeline(pipeline[0]))
+        return LetterRecord(one, claim.origin, None), None
     if not extras.look or record.waiting:
         return record, None
     ids = {id_, record.origin, *(each.ticket.copy for each in record.tickets)}
@@ -302,7 +303,6 @@ def _absent(problem: Problem, extras: Extras) -> Problem:
 
 
 def _places(
-    session: Session,
     record: LetterRecord,
     found: FoundLetter | None,
     known: Known,
@@ -313,7 +313,7 @@ def _places(
     if found is not None:
         return (found_in(f"queue {found.home} of {record.pipeline.name}", found),), ()
     here = tuple(places(record, _parking_queue(record)))
-    if here and here[0].where == Where.QUEUE and _queues_are_empty(session, record, here[0], notes):
+    if here and here[0].where == Where.QUEUE and _queues_are_empty(record, here[0], notes):
         here = (gone(here[0]),)
     claim = known.claim
     if claim is not None and claim.is_done and (not here or here[0].where == Where.GONE):
@@ -329,11 +329,9 @@ _DEPTHS_LAG = 120.0
 """Seconds after which SQS counts a message for sure; its documentation says one minute."""
 
 
-def _queues_are_empty(
-    session: Session, record: LetterRecord, place: Place, notes: list[str]
-) -> bool:
+def _queues_are_empty(record: LetterRecord, place: Place, notes: list[str]) -> bool:
     """Whether no queue that the message could be in holds one, as SQS estimates."""
-    since = place.since
+    since, session = place.since, record.here.session
     # With a note, it may be in a place that was not looked at.
     if record.notes or since is None or (session.now - since).total_seconds() < _DEPTHS_LAG:
         return False
@@ -407,18 +405,14 @@ _NEXT = {
 
 
 def _next(
-    session: Session,
-    record: LetterRecord,
-    place: Place,
-    decision: DecisionNow | None,
-    notes: list[str],
+    record: LetterRecord, place: Place, decision: DecisionNow | None, notes: list[str]
 ) -> str:
     """What comes next: the router's answer or that of its run, or what is lacking."""
     if place.where == Where.RUN:
         if not record.waiting and record.tickets[-1].ticket.fate is ReplayOutcome.SENT:
             return "its outcome is awaited"
         try:
-            switch = RunSwitch(session, record.pipeline.name, place.run or "")
+            switch = RunSwitch(record.here.session, record.pipeline.name, place.run or "")
             plan = switch.plan
             waits = run_waits_for(switch.before, plan).partition("\n")[0].rstrip(".:")
             return f"its run, to {plan.destination}, waits for: {waits}"
@@ -430,7 +424,11 @@ def _next(
         return "nothing by itself; parked messages do not expire"
     if decision is None:
         return _NEXT.get(Where(place.where), "not known: nothing to decide by is on record")
-    until = f" until {clock(decision.due, session.now)} at the latest" if decision.due else ""
+    until = (
+        f" until {clock(decision.due, record.here.session.now)} at the latest"
+        if decision.due
+        else ""
+    )
     what = {
         "REDRIVE": f"goes back to the main queue after {duration(decision.delay or 0)}",
         "HOLD": f"waits for {waits_for(decision.waiting_for or '')}{until}",
@@ -453,7 +451,6 @@ def _stamp(record: LetterRecord, found: FoundLetter | None) -> Stamp | None:
 
 
 def _time_line(
-    session: Session,
     record: LetterRecord,
     found: FoundLetter | None,
     here: Sequence[Place],
@@ -463,7 +460,7 @@ def _time_line(
     acts = [*_own_acts(record, found), *map(_run_act, record.tickets), *_places_since(here)]
     times = [act.at for act in acts if act.at]
     if times:
-        lines = _changes(session, record, here, min(times), notes)
+        lines = _changes(record, here, min(times), notes)
         acts += [MessageAct(each.at, _change(each)) for each in lines]
     # What has no time stands behind what it follows.
     key, keyed = -inf, []
@@ -542,16 +539,12 @@ _AHEAD = timedelta(minutes=5)
 
 
 def _changes(
-    session: Session,
-    record: LetterRecord,
-    here: Sequence[Place],
-    since: datetime,
-    notes: list[str],
+    record: LetterRecord, here: Sequence[Place], since: datetime, notes: list[str]
 ) -> Sequence[AuditLine]:
     """What people did to the message, or to the rules, circuits and runs that had it."""
     from .audit_trail import AuditQuestion, trail
 
-    row, name = record.row, record.pipeline.name
+    session, row, name = record.here.session, record.row, record.pipeline.name
     runs = {noted.run.id for noted in record.tickets}
     rules = {each.sent_rule for each in row.failures} | {row.parked_rule} if row else set()
     rules |= {place.rule for place in here if place.rule}
@@ -632,13 +625,7 @@ def _failure(failure: Failure, ended_before: float | None) -> MessageFailure:
 # Its body.
 
 
-def _content(
-    session: Session,
-    app: App,
-    record: LetterRecord,
-    found: FoundLetter | None,
-    place: Place,
-) -> tuple[Any, str]:
+def _content(record: LetterRecord, found: FoundLetter | None, place: Place) -> tuple[Any, str]:
     """The message, as it was found or read without a receive; or None, and why it was not read."""
     from botocore.exceptions import ClientError
 
@@ -652,12 +639,10 @@ def _content(
     try:
         with aws_errors():
             if record.waiting:
-                room = waiting_room(session, app, record.pipeline)
-                letter, why = room.content(record.waiting[0]), _GONE
+                letter, why = record.here.room.content(record.waiting[0]), _GONE
             elif place.kept and place.run and place.current_id:
-                kept = objects_of(session, app, record.pipeline.name, place.run)
                 name = discarded_name(place.current_id)
-                data = kept.get(name)
+                data = record.here.objects(place.run).get(name)
                 letter, why = discarded_letter(name, data).letter if data else None, _GONE
     except (ClientError, Problem, ValueError) as error:
         problem = explain(error)

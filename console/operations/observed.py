@@ -14,7 +14,7 @@ from deadletter.signals.troubles import Fact, Seen, TroubleKind
 from .app import App, DeployedPipeline
 from .deadline import Asking, side_by_side
 from .errors import aws_errors
-from .session import Session
+from .session import Here, Session
 from .words import clock, count, moment, waits_for
 
 if TYPE_CHECKING:
@@ -139,9 +139,8 @@ def _rows(
 ) -> Mapping[str, LedgerRow]:
     """The failure records of these messages; without them the causes are unknown."""
     rows: dict[str, LedgerRow] = {}
-    from .life_record import ledger_of
 
-    ledger = ledger_of(session, app, pipeline)
+    ledger = Here(session, app, pipeline).ledger
     with side_by_side() as start:
         ask = Asking(start)
         parts = [origins[begin : begin + _PART] for begin in range(0, len(origins), _PART)]

@@ -32,13 +32,11 @@ from .letter_walk import (
     discarded,
     letters_of_lane,
     look_into_queue,
-    waiting_room,
 )
-from .life_record import ledger_of
 from .matching import FoundMessage, Matcher
 from .queue import bare_queue, depth
 from .selection import Choice, ChosenPlace, PlaceKind, closest, unknown
-from .session import Session
+from .session import Here, Session
 from .verbs import Asked
 from .words import count, moment, waits_for
 
@@ -146,7 +144,7 @@ class Walk:
         """Search a pipeline: records, which say the least, come last."""
         matcher = self._matcher(pipeline.settings())
         with aws_errors():
-            _OfPipeline(self, self._session, app, pipeline, matcher).walk()
+            _OfPipeline(self, Here(self._session, app, pipeline), matcher).walk()
 
     def bare(self, name: str) -> None:
         """Search a queue that belongs to no pipeline."""
@@ -297,15 +295,11 @@ class PlaceSearch:
 class _OfPipeline:
     """The places of one pipeline."""
 
-    def __init__(
-        self, walk: Walk, session: Session, app: App, pipeline: DeployedPipeline, matcher: Matcher
-    ) -> None:
-        from deadletter.aws.cause_entries import DynamoDBCauseEntries
-
-        self._walk, self._session, self._app = walk, session, app
-        self._pipeline, self._matcher, self._name = pipeline, matcher, pipeline.name
-        self._room = waiting_room(session, app, pipeline)
-        self._index = DynamoDBCauseEntries(session.aws.dynamodb, app.messages_table, self._name)
+    def __init__(self, walk: Walk, here: Here, matcher: Matcher) -> None:
+        self._walk, self._here, self._matcher = walk, here, matcher
+        pipeline = here.pipeline
+        self._pipeline, self._name = pipeline, pipeline.name
+        self._room, self._index = here.room, here.index
         of_outcomes = matcher.outcomes is not None
         if of_outcomes and any(place.kind is not RUN for place in walk.chosen.places):
             raise Problem("An outcome is that of a run: --in run:ID.", Cause.INPUT)
@@ -366,7 +360,7 @@ class _OfPipeline:
             self._compare(place, self._recorded(seen), partial(self._letters_of, lane), lane)
             return
         broken: list[int] = []
-        letters = letters_of_lane(self._session, self._app, self._pipeline, lane, broken.append)
+        letters = letters_of_lane(self._here, lane, broken.append)
         self._compare(place, self._with_records(place, letters), lane=lane)
         if broken:
             walk.notes.append(f"{count(sum(broken), 'item')} of {place} hold no whole message.")
@@ -497,7 +491,7 @@ class _OfPipeline:
 
     def _of_ids(self) -> None:
         """Say of ids that were not found what their records say."""
-        walk, ledger = self._walk, ledger_of(self._session, self._app, self._pipeline)
+        walk, ledger = self._walk, self._here.ledger
         missing = [id_ for id_ in walk.chosen.ids if (self._name, id_) not in walk.seen][:100]
         for id_, row in ledger.rows(missing).items() if missing else ():
             last = row.failures[-1].at if row.failures else 0.0
@@ -522,7 +516,7 @@ class _OfPipeline:
         for run, messages in (named or self._latest_runs()).items():
             why = ""
             try:
-                switch = RunSwitch(self._session, self._name, run)
+                switch = RunSwitch(self._here.session, self._name, run)
                 place = f"run:{switch.id}"
                 found = (self._of_run(place, listed) for listed in letters_of(switch))
                 self._compare(place, self._recorded(found))
@@ -539,10 +533,7 @@ class _OfPipeline:
                 walk.unsearched.append(UnsearchedPlace(self._name, f"run:{run}", messages, why))
 
     def _latest_runs(self) -> Mapping[str, int | None]:
-        from .replay_runs import runs_of
-
-        every = runs_of(self._session, self._app, self._pipeline).all()
-        runs = sorted(every, key=lambda run: run.created, reverse=True)
+        runs = sorted(self._here.runs().all(), key=lambda run: run.created, reverse=True)
         self._walk.unsearched += [
             UnsearchedPlace(
                 self._name, f"run:{run.id}", run.messages, "an older run: --in searches it"
@@ -575,9 +566,9 @@ class _OfPipeline:
     def _discarded(self, damaged: list[str]) -> Iterator[FoundMessage]:
         from deadletter.aws.objects import runs_with_objects
 
-        s3, bucket = self._session.aws.s3, self._app.messages_bucket
+        s3, bucket = self._here.session.aws.s3, self._here.app.messages_bucket
         for run in list(runs_with_objects(s3, bucket, self._name)):
-            for copy in discarded(self._session, self._app, self._pipeline, run, damaged):
+            for copy in discarded(self._here, run, damaged):
                 found = received(self._name, "discarded", as_parked(copy))
                 found.because = f"discarded by {copy.by}: {copy.because}"
                 yield found

@@ -15,14 +15,13 @@ from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.selection import Pick, Selection
 from deadletter.rules.pattern import compile_pattern
 
-from .app import App, DeployedPipeline
+from .app import DeployedPipeline
 from .errors import Cause, Problem, aws_errors
 from .letter_walk import FoundLetter, See, letters_of_lane, look_into_queue
-from .life_record import lanes_of, ledger_of
 from .matching import holds, known_by_row
 from .queue import depth
 from .replay_runs import RunSwitch
-from .session import Session
+from .session import Here
 
 if TYPE_CHECKING:
     from deadletter.failure.ledger import LedgerRow
@@ -180,9 +179,7 @@ class Census:
 
 
 def census(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
+    here: Here,
     source: ReplaySource,
     selection: Selection,
     *,
@@ -195,58 +192,47 @@ def census(
     count against them. All of them are received where some are on no record.
     """
     if source.is_live and not look:
-        counted = _by_ledger(session, app, pipeline, source, selection)
+        counted = _by_ledger(here, source, selection)
         takes_all = not (selection.ids or selection.fingerprints or selection.pattern)
         known = len(counted.taken) + len(counted.left_out)
         if not takes_all or known >= (counted.in_queue or 0):
             return counted
-    asked = _Asked(session, app, pipeline, source, selection, see)
+    asked = _Asked(here, source, selection, see)
     if source.lane is not None:
-        return asked.census(letters_of_lane(session, app, pipeline, source.lane))
+        return asked.census(letters_of_lane(here, source.lane))
     assert source.url is not None, "a source is a queue or what messages wait for"
-    walk = look_into_queue(session, source.url, source.id, asked.see)
+    walk = look_into_queue(here.session, source.url, source.id, asked.see)
     # After the queue: another run may move a letter from there into the lane meanwhile.
-    beside = letters_of_lane(session, app, pipeline, PARKED_LANE) if source.is_release else ()
+    beside = letters_of_lane(here, PARKED_LANE) if source.is_release else ()
     return replace(
         asked.census(
-            found for found in beside if belongs_to(source.id, found.home, pipeline.parking)
+            found for found in beside if belongs_to(source.id, found.home, here.pipeline.parking)
         ),
         looked_at=walk.looked_at,
         not_given_back=walk.not_given_back,
         is_whole=walk.is_whole,
-        in_queue=depth(session.aws.sqs, source.url).visible,
+        in_queue=depth(here.session.aws.sqs, source.url).visible,
     )
 
 
 def census_of(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    source: ReplaySource,
-    selection: Selection,
-    letters: Iterable[FoundLetter],
+    here: Here, source: ReplaySource, selection: Selection, letters: Iterable[FoundLetter]
 ) -> Census:
     """Which of these letters a run with this selection would take."""
-    return _Asked(session, app, pipeline, source, selection).census(letters)
+    return _Asked(here, source, selection).census(letters)
 
 
 class _Asked:
     """Letters that the router is asked about, a hundred at a time; their bodies are not kept."""
 
     def __init__(
-        self,
-        session: Session,
-        app: App,
-        pipeline: DeployedPipeline,
-        source: ReplaySource,
-        selection: Selection,
-        see: See | None = None,
+        self, here: Here, source: ReplaySource, selection: Selection, see: See | None = None
     ) -> None:
         from deadletter.aws.functions import LambdaRouter
 
-        self._session, self._app, self._pipeline = session, app, pipeline
-        self._router = LambdaRouter(session.aws.lambda_, pipeline.router_function)
-        self._source, self._see = source, see
+        aws, pipeline = here.session.aws, here.pipeline
+        self._router = LambdaRouter(aws.lambda_, pipeline.router_function)
+        self._here, self._source, self._see = here, source, see
         self._home = source.id if source.id in pipeline.dedicated else MAIN_DLQ
         # The groups of a plan are found by asking about each letter.
         self._selection = replace(selection, groups=None)
@@ -282,12 +268,12 @@ class _Asked:
             self.see(found)
         self._ask()
         groups: set[str] | None = None
-        if self._pipeline.fifo and not self._source.id.startswith(DISCARDED_LETTERS):
+        if self._here.pipeline.fifo and not self._source.id.startswith(DISCARDED_LETTERS):
             groups = {each.group for each in self._chosen if not each.left_out and each.group}
         joined = [each for each in self._others if each.group in (groups or ())]
         meant = [*self._chosen, *joined]
         origins = sorted({each.origin for each in meant})
-        rows = ledger_rows(self._session, self._app, self._pipeline, origins)
+        rows = ledger_rows(self._here, origins)
         known = [_failed(each, rows.get(each.origin, NO_ROW).last) for each in meant]
         return Census(
             taken=tuple(each for each in known if not each.left_out),
@@ -322,7 +308,7 @@ class _Asked:
                 if self._see is not None and pick.chosen and not pick.left_out:
                     self._see(found)
                 (self._chosen if pick.chosen else self._others).append(letter)
-        self._session.say(f"{len(self._seen):,} messages counted")
+        self._here.session.say(f"{len(self._seen):,} messages counted")
         self._waiting, self._bytes = [], 0
 
 
@@ -344,11 +330,9 @@ def _counted(found: FoundLetter, pick: Pick) -> CountedLetter:
     )
 
 
-def ledger_rows(
-    session: Session, app: App, pipeline: DeployedPipeline, origins: Sequence[str]
-) -> Mapping[str, LedgerRow]:
+def ledger_rows(here: Here, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
     """The ledger's rows of these origins, as far as there are any."""
-    ledger = ledger_of(session, app, pipeline)
+    ledger = here.ledger
     rows: dict[str, LedgerRow] = {}
     with aws_errors():
         for begin in range(0, len(origins), _PARTS):
@@ -392,25 +376,19 @@ def _tells(selection: Selection) -> bool:
     return all(field.name.startswith(_IN_LEDGER) for field in fields)
 
 
-def _by_ledger(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    source: ReplaySource,
-    selection: Selection,
-) -> Census:
+def _by_ledger(here: Here, source: ReplaySource, selection: Selection) -> Census:
     """The letters with a failure that were not processed or parked since, nor wait elsewhere."""
     assert source.url is not None, "a live source is a queue"
-    elsewhere = _waiting_origins(session, app, pipeline)
-    settings = pipeline.settings()
-    too_old = session.clock() - settings.message_ttl
+    elsewhere = _waiting_origins(here)
+    settings = here.pipeline.settings()
+    too_old = here.session.clock() - settings.message_ttl
     taken: list[CountedLetter] = []
     left_out: list[CountedLetter] = []
     others = 0
     is_whole = True
     takes_all = frozenset(selection.include) >= frozenset(Reason)
     pattern = compile_pattern(selection.pattern) if selection.pattern else None
-    for known in _failing(session, app, pipeline):
+    for known in _failing(here):
         if known is None:
             is_whole = False
             break
@@ -436,7 +414,7 @@ def _by_ledger(
         tuple(left_out),
         others=others,
         by_ledger=True,
-        in_queue=depth(session.aws.sqs, source.url).visible,
+        in_queue=depth(here.session.aws.sqs, source.url).visible,
         is_whole=is_whole,
     )
 
@@ -453,18 +431,13 @@ def _matches(selection: Selection, origin: str, last: Failure) -> bool:
     )
 
 
-def _failing(
-    session: Session, app: App, pipeline: DeployedPipeline
-) -> Iterator[tuple[str, LedgerRow] | None]:
+def _failing(here: Here) -> Iterator[tuple[str, LedgerRow] | None]:
     """Each letter in the index of causes, with its row; None at last if there are too many.
 
     A letter leaves the index when it is processed, parked or thrown away. Rows that a version
     without the index wrote are not in it.
     """
-    from deadletter.aws.cause_entries import DynamoDBCauseEntries
-
-    entries = DynamoDBCauseEntries(session.aws.dynamodb, app.messages_table, pipeline.name)
-    pages = 0
+    pages, entries = 0, here.index
     for shard in range(CAUSE_SHARDS):
         after: Mapping[str, Any] | None = None
         while pages < MOST_PAGES:
@@ -472,8 +445,8 @@ def _failing(
                 page = entries.page(shard, _PAGE, (), after=after)
             pages += 1
             origins = [entry.origin for entry in page.entries]
-            yield from ledger_rows(session, app, pipeline, origins).items()
-            session.say(f"{pages * _PAGE:,} records of causes read, at most")
+            yield from ledger_rows(here, origins).items()
+            here.session.say(f"{pages * _PAGE:,} records of causes read, at most")
             after = page.last
             if after is None:
                 break
@@ -482,9 +455,9 @@ def _failing(
             return
 
 
-def _waiting_origins(session: Session, app: App, pipeline: DeployedPipeline) -> Collection[str]:
+def _waiting_origins(here: Here) -> Collection[str]:
     """The origins of the letters in the waiting room."""
-    lanes = lanes_of(session, app, pipeline)
+    lanes = here.lanes
     origins: set[str] = set()
     with aws_errors():
         for lane in lanes.lanes():

@@ -22,14 +22,14 @@ from deadletter.replay.plan import (
 )
 from deadletter.replay.run import ReplayRun, RunState
 
-from .app import App, DeployedPipeline
+from .app import DeployedPipeline
 from .audit import IntendedChange, recorded
 from .circuits import in_the_way, own_and_troubled
 from .errors import Cause, Problem, aws_errors, explain
 from .letter_walk import See
 from .replay_census import Census, CountedLetter, ReplaySource, by, census, must_look
-from .replay_runs import ReplayRow, person, plans_of, row, runs_of
-from .session import Answer, Session
+from .replay_runs import ReplayRow, person, row
+from .session import Answer, Here, Session
 from .watched import read_memories, source_status
 from .words import clock, count, moment
 from .words import duration as in_words
@@ -154,7 +154,6 @@ class DraftPlan:
 
 
 def draft_of(
-    session: Session,
     found: Chosen,
     source: ReplaySource,
     terms: ReplayPlan,
@@ -167,12 +166,12 @@ def draft_of(
     The messages of a DLQ are received, once, if the records can't tell which are meant, or if `see`
     is to be called with each that is chosen.
     """
-    app, pipeline, settings = found.app, found.pipeline, found.pipeline.settings()
+    here, session, pipeline = found.here, found.here.session, found.pipeline
     _check_destination(pipeline, terms.destination)
     # What is thrown away may look as it will.
     selection = replace(found.selection, include=tuple(Reason) if terms.discards else RETRIED)
     look = see is not None or must_look(pipeline, source, found.selection)
-    counted = census(session, app, pipeline, source, selection, look=look, see=see)
+    counted = census(here, source, selection, look=look, see=see)
     _check_conflicts(terms, counted)
     speed = pace(session, pipeline, rate)
     heads_alone = pipeline.fifo and source.url is not None and not counted.saw_each
@@ -184,11 +183,10 @@ def draft_of(
         counted=None if origins is None else len(origins),
     )
     seconds = duration(plan, len(counted.taken))
-    expiry = _first_expiry(session, app, pipeline, source)
     warnings = [
         # What goes elsewhere needs no circuit.
-        *(circuits(session, app, pipeline) if plan.destination in (MAIN_QUEUE, DELIVER) else ()),
-        *_warnings(session, pipeline, source, settings, plan, counted, expiry, seconds),
+        *(circuits(here) if plan.destination in (MAIN_QUEUE, DELIVER) else ()),
+        *_warnings(here, source, plan, counted, seconds),
     ]
     return DraftPlan(
         pipeline, source, plan, origins, counted, speed.because, seconds, tuple(warnings)
@@ -243,19 +241,16 @@ def observing(pipeline: DeployedPipeline, comes: str) -> Iterator[str]:
         yield f"The pipeline observes, so {comes}: set mode enforce, deploy, and type it again."
 
 
-def circuits(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[str]:
+def circuits(here: Here) -> Iterator[str]:
     """A sentence for each circuit that is not closed, and how to lift it."""
-    own, *others = own_and_troubled(session, app, pipeline)
-    troubled = [circuit for circuit in (own, *others) if circuit.state is not State.CLOSED]
-    return tuple(
-        in_the_way(
-            pipeline,
-            circuit,
-            "messages that need it leave the run and wait for it, and the run holds itself while "
-            "the pipeline's own circuit is not closed",
-        )
-        for circuit in troubled
-    )
+    for circuit in own_and_troubled(here.session, here.app, here.pipeline):
+        if circuit.state is not State.CLOSED:
+            yield in_the_way(
+                here.pipeline,
+                circuit,
+                "messages that need it leave the run and wait for it, and the run holds itself "
+                "while the pipeline's own circuit is not closed",
+            )
 
 
 def _first_seen(letter: CountedLetter) -> float:
@@ -319,31 +314,25 @@ def _version(answer: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _first_expiry(
-    session: Session, app: App, pipeline: DeployedPipeline, source: ReplaySource
-) -> datetime | None:
+def _first_expiry(here: Here, source: ReplaySource) -> datetime | None:
     """When SQS deletes the oldest letter of the source, as the watch knows it."""
     if source.url is None:
         return None
-    memories = read_memories(session.aws.dynamodb, app.messages_table, pipeline.name)
+    session, table = here.session, here.app.messages_table
+    memories = read_memories(session.aws.dynamodb, table, here.pipeline.name)
     left = source_status(memories, source.id, source.url, 0, session.now).seconds_to_expiry
     return None if left is None else moment(session.now.timestamp() + left)
 
 
 def _warnings(
-    session: Session,
-    pipeline: DeployedPipeline,
-    source: ReplaySource,
-    settings: Pipeline,
-    plan: ReplayPlan,
-    counted: Census,
-    expiry: datetime | None,
-    seconds: float,
+    here: Here, source: ReplaySource, plan: ReplayPlan, counted: Census, seconds: float
 ) -> Iterator[str]:
     """What a person should know before the run starts, the most dangerous first."""
+    session, pipeline, settings = here.session, here.pipeline, here.pipeline.settings()
     letters, now = counted.taken, session.now
     if plan.discards:
         return
+    expiry = _first_expiry(here, source)
     consumer = consumer_now(session, pipeline)
     yield from observing(pipeline, "this run would be aborted before it takes a message")
     yield from _duplicate_warnings(session, settings, letters)
@@ -520,14 +509,14 @@ def start(
         expires=plan.expires,
         by=person(session),
     )
-    runs = runs_of(session, app, pipeline)
+    here = Here(session, app, pipeline)
     change = IntendedChange(
         command, pipeline.name, target or f"run {run.id}", plan.why, after=_facts(plan)
     )
     with recorded(session, app, change), aws_errors():
         # The run's item comes last: whoever finds it finds its plan.
-        plans_of(session, app, pipeline).store(plan, origins)
-        stored = runs.create(run)
+        here.plans.store(plan, origins)
+        stored = here.runs().create(run)
         if stored.state is RunState.PLANNED:
             machine = pipeline.replay_machine
             StepFunctionsReplays(lambda: session.aws.stepfunctions, machine).start(stored)

@@ -14,19 +14,15 @@ from deadletter.replay.plan import DISCARDED_LETTERS, ORIGINALS, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
-from .app import App, DeployedPipeline
+from .app import DeployedPipeline
 from .audit import Facts, IntendedChange, RecordedChange, recorded
 from .errors import REFUSED, Cause, Problem, aws_errors, error_code
 from .selection import unknown
-from .session import Answer, Session
+from .session import Answer, Here, Session
 from .words import clock, count, moment
 
 if TYPE_CHECKING:
     from deadletter.aws.objects import S3RunObjects
-    from deadletter.aws.replay_runs import (
-        DynamoDBReplayPlans,
-        DynamoDBReplayRuns,
-    )
 
 # A run's own execution writes its item every few seconds: a person's change must get through.
 _TRIES = 8
@@ -245,7 +241,8 @@ def list_runs(session: Session, pipelines: Sequence[str]) -> ReplayList:
     runs: list[ReplayRun] = []
     lost: dict[str, bool | None] = {}
     for pipeline in app.select(pipelines):
-        own = _all(session, app, pipeline)
+        with aws_errors():
+            own = Here(session, app, pipeline).runs().all()
         runs += own
         lost |= lost_runs(session, pipeline, own)
     runs.sort(key=lambda run: (not run.is_live, -run.created, run.id))
@@ -282,46 +279,6 @@ def lost_runs(
     }
 
 
-def _all(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[ReplayRun]:
-    with aws_errors():
-        return runs_of(session, app, pipeline).all()
-
-
-def runs_of(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    note_bad_row: Callable[[str], None] | None = None,
-) -> DynamoDBReplayRuns:
-    """The items of a pipeline's runs."""
-    from deadletter.aws.errors import ignore
-    from deadletter.aws.replay_runs import DynamoDBReplayRuns
-
-    return DynamoDBReplayRuns(
-        session.aws.dynamodb,
-        app.messages_table,
-        pipeline.name,
-        session.clock,
-        note_bad_row or ignore,
-    )
-
-
-def plans_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayPlans:
-    """The plans of a pipeline's runs, as they are stored and as their executions read them."""
-    from deadletter.aws.replay_runs import DynamoDBReplayPlans
-
-    return DynamoDBReplayPlans(
-        session.aws.dynamodb, app.messages_table, pipeline.name, session.clock
-    )
-
-
-def objects_of(session: Session, app: App, pipeline: str, run: str) -> S3RunObjects:
-    """The objects of a run in the bucket."""
-    from deadletter.aws.objects import S3RunObjects
-
-    return S3RunObjects(session.aws.s3, app.messages_bucket, pipeline, run)
-
-
 def person(session: Session) -> str:
     """The caller as run items name people: the end of the ARN, such as `user/ann`."""
     return session.aws.caller.rpartition(":")[2]
@@ -337,9 +294,8 @@ class RunSwitch:
         self.session = session
         self.app = session.app()
         pipelines = self.app.select([pipeline] if pipeline is not None else [])
-        self.pipeline, self.before = _find(session, self.app, pipelines, run)
-        self._runs = runs_of(session, self.app, self.pipeline)
-        self._plans = plans_of(session, self.app, self.pipeline)
+        self.here, self.before = _find([Here(session, self.app, each) for each in pipelines], run)
+        self.pipeline = self.here.pipeline
 
     @property
     def id(self) -> str:
@@ -348,7 +304,7 @@ class RunSwitch:
     @property
     def objects(self) -> S3RunObjects:
         """Its objects in the bucket."""
-        return objects_of(self.session, self.app, self.pipeline.name, self.id)
+        return self.here.objects(self.id)
 
     @property
     def plan(self) -> ReplayPlan:
@@ -357,7 +313,7 @@ class RunSwitch:
 
         try:
             with aws_errors():
-                plan = self._plans.plan(self.id)
+                plan = self.here.plans.plan(self.id)
         except BadSettings as error:
             raise Problem(
                 f"The plan of run {self.id} can't be read ({error}): "
@@ -383,7 +339,7 @@ class RunSwitch:
     def read(self) -> ReplayRun:
         """The run as it is now."""
         with aws_errors():
-            now = self._runs.read(self.id)
+            now = self.here.runs().read(self.id)
         return self.before if now is None else now
 
     def hold(self, because: str) -> ReplayChange:
@@ -451,7 +407,7 @@ class RunSwitch:
                 after = _allowed(change, before, done, session.now.timestamp(), by)
                 try:
                     with aws_errors():
-                        self._runs.change(before, after)
+                        self.here.runs().change(before, after)
                 except RunRefused:
                     before = self.read()
                     continue
@@ -481,8 +437,8 @@ class RunSwitch:
         answer = ApprovalAnswer(approved, person(self.session), because)
         after = answered(self.before, answer, self.session.now.timestamp())
         with aws_errors():
-            self._plans.keep_answer(self.id, answer)
-            token = self._plans.approval_token(self.id)
+            self.here.plans.keep_answer(self.id, answer)
+            token = self.here.plans.approval_token(self.id)
         if token is not None:
             self._send(token, asdict(answer))
         return self._changed(self.before, after)
@@ -496,7 +452,7 @@ class RunSwitch:
 
         try:
             with aws_errors():
-                token = self._plans.approval_token(self.id)
+                token = self.here.plans.approval_token(self.id)
             if token is not None:
                 self._send(token, {})
         except ClientError as error:
@@ -557,23 +513,17 @@ def _possible(run: ReplayRun) -> str:
     )
 
 
-def _find(
-    session: Session, app: App, pipelines: Sequence[DeployedPipeline], text: str
-) -> tuple[DeployedPipeline, ReplayRun]:
+def _find(pipelines: Sequence[Here], text: str) -> tuple[Here, ReplayRun]:
     name = text.strip().lower()
     with aws_errors():
-        for pipeline in pipelines:
-            run = runs_of(session, app, pipeline).read(name) if name else None
+        for here in pipelines:
+            run = here.runs().read(name) if name else None
             if run is not None:
-                return pipeline, run
-        known = [
-            (pipeline, run)
-            for pipeline in pipelines
-            for run in runs_of(session, app, pipeline).all()
-        ]
+                return here, run
+        known = [(here, run) for here in pipelines for run in here.runs().all()]
     matches = [
-        (pipeline, run)
-        for pipeline, run in known
+        (here, run)
+        for here, run in known
         if len(name) >= _SHORTEST_PREFIX and run.id.startswith(name)
     ]
     if len(matches) == 1:

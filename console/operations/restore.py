@@ -20,7 +20,7 @@ from .life_record import record_of
 from .replay_census import CountedLetter, ReplaySource, census_of
 from .replay_plan import RunsStarted, start, started
 from .selection import Choice, Ids, Pipeline, compiled
-from .session import Session
+from .session import Here, Session
 from .sources import business_ids
 from .verbs import Verb
 from .words import count, moment
@@ -89,25 +89,26 @@ def prepare(session: Session, request: RestoreRequest) -> RestorePlan:
     run = _run(request.ids, folders)
     if run is not None:
         pipeline, folder = run
-        here = next(each for each in pipelines if each.name == pipeline)
+        here = Here(session, app, app.pipeline(pipeline))
         source, chosen, looked = f"{DISCARDED_LETTERS}:{folder}", Selection(), [folder]
     else:
         kept = [each for each in pipelines if folders[each.name]]
         noted = _noted(session, app, request)
         names = {noted.pipeline} if noted else {each.name for each in kept}
-        here = app.pipeline(names.pop() if len(names) == 1 else request.pipeline)
+        name = names.pop() if len(names) == 1 else request.pipeline
+        here = Here(session, app, app.pipeline(name))
         source = DISCARDED_LETTERS if noted is None else f"{DISCARDED_LETTERS}:{noted.id}"
         chosen = Selection(ids=request.ids)
-        looked = list(folders[here.name]) if noted is None else [noted.id]
-    letters, copies = _counted(session, app, here, source, chosen, looked)
-    business = None if letters or run else business_ids(session, here, request.ids)
+        looked = list(folders[here.pipeline.name]) if noted is None else [noted.id]
+    letters, copies = _counted(here, source, chosen, looked)
+    business = None if letters or run else business_ids(here.pipeline, request.ids)
     if business is not None:
         chosen, _ = compiled(Choice(terms=(business,)), session.now)
-        letters, copies = _counted(session, app, here, source, chosen, looked)
+        letters, copies = _counted(here, source, chosen, looked)
     if not letters:
-        raise Problem(_nothing(here.name, copies.damaged), Cause.ABSENT)
+        raise Problem(_nothing(here.pipeline.name, copies.damaged), Cause.ABSENT)
     discards = _discards(letters, copies.discards)
-    return RestorePlan(here, source, chosen, letters, discards, copies.damaged)
+    return RestorePlan(here.pipeline, source, chosen, letters, discards, copies.damaged)
 
 
 def _noted(session: Session, app: App, request: RestoreRequest) -> ReplayRun | None:
@@ -124,17 +125,10 @@ def _noted(session: Session, app: App, request: RestoreRequest) -> ReplayRun | N
 
 
 def _counted(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    source: str,
-    selection: Selection,
-    folders: Sequence[str],
+    here: Here, source: str, selection: Selection, folders: Sequence[str]
 ) -> tuple[Sequence[CountedLetter], _Copies]:
     copies = _Copies()
-    read = _read(session, app, pipeline, folders, copies)
-    from_ = ReplaySource(source)
-    counted = census_of(session, app, pipeline, from_, selection, read)
+    counted = census_of(here, ReplaySource(source), selection, _read(here, folders, copies))
     # What keeps a message out of a retry does not keep it from being parked.
     return (*counted.taken, *counted.left_out), copies
 
@@ -221,16 +215,10 @@ def _folders(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence
         return list(runs_with_objects(session.aws.s3, app.messages_bucket, pipeline.name))
 
 
-def _read(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    folders: Sequence[str],
-    copies: _Copies,
-) -> Iterator[FoundLetter]:
+def _read(here: Here, folders: Sequence[str], copies: _Copies) -> Iterator[FoundLetter]:
     """Each discarded letter, as it was parked; notes in `copies` who discarded it."""
     for run in folders:
-        for copy in discarded(session, app, pipeline, run, copies.damaged):
+        for copy in discarded(here, run, copies.damaged):
             copies.discards[copy.letter.message_id] = (run, copy)
             yield as_parked(copy)
 

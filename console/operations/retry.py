@@ -222,8 +222,7 @@ def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -
     origins = tuple(letter.name.origin for letter in letters_of(ended(switch)) if chooses(letter))
     if not origins:
         raise Problem(f"Run {switch.id} has no such message: nothing was done.", Cause.ABSENT)
-    here = switch.pipeline
-    found = Chosen(switch.app, here, parked_sources(here), Selection(ids=origins))
+    found = Chosen(switch.here, parked_sources(switch.pipeline), Selection(ids=origins))
     plan = _planned(session, request, found)
     elsewhere = len(origins) - plan.letters - sum(_left_out(plan).values())
     note = (
@@ -250,28 +249,28 @@ def _planned(session: Session, request: RetryRequest, found: Chosen) -> RetryPla
         accept="collision" if request.accept_conflict else None,
     )
     see = trial.see if is_edited else None
-    drafts = [draft_of(session, found, source, terms, request.rate, see) for source in by_run]
-    due = DueNow(session, found, by_due)
+    drafts = [draft_of(found, source, terms, request.rate, see) for source in by_run]
+    due = DueNow(found, by_due)
     plan = RetryPlan(request, found, [each for each in drafts if each.census.taken], due)
     if not plan.drafts and not due:
         if found.or_else is not None:
             return _planned(session, request, found.or_else)
         raise Problem(_nothing(found, replace(plan, drafts=drafts)), Cause.ABSENT)
     plan = replace(plan, drafts=drafts)
-    held = _held_causes(session, found)
+    held = _held_causes(found)
     more = (f"Cause {each} is counted anew: its hold ends." for each in held)
     plan = replace(plan, notes=(*_left_out_says(plan), *more), causes=held)
     return replace(plan, edit=trial.edit()) if is_edited else plan
 
 
-def _held_causes(session: Session, found: Chosen) -> Sequence[str]:
+def _held_causes(found: Chosen) -> Sequence[str]:
     """The chosen causes that are held now."""
     prefixes = tuple(
         value.lower() for term in found.terms if term.key == "cause" for value in term.values
     )
     if not prefixes:
         return ()
-    known = causes.held(session, found.app, found.pipeline)
+    known = causes.held(found.here)
     return [each for each in known if each.startswith(prefixes)]
 
 
@@ -443,7 +442,7 @@ def begin(session: Session, plan: RetryPlan, reason: str) -> Retried:
     ]
     due = plan.due.do(reason) if plan.due is not None else 0
     for cause in plan.causes:
-        causes.mend(session, plan.chosen.app, plan.chosen.pipeline, cause, reason)
+        causes.mend(plan.chosen.here, cause, reason)
     answer = _answer(session, plan, reason, plan.chosen.pipeline.name, plan.letters + due, runs)
     return replace(answer, due=due)
 

@@ -19,11 +19,10 @@ from deadletter.settings.pipeline import Pipeline
 from .app import App, DeployedPipeline
 from .deadline import Deadline, side_by_side
 from .errors import Problem, aws_errors
-from .life_record import lanes_of
 from .matching import field_holds, holds, known_of, unkept
 from .queue import depth
 from .selection import Choice, key_of
-from .session import Session
+from .session import Here, Session
 from .words import clock, count, moment
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def matches_on_record(
     compiled = compile_pattern(pattern)
     since = session.clock() - DAYS * DAY
     deadline = deadline or Deadline(MOST_SECONDS)
-    reading = FailingReading(session, app, pipeline, Choice(), deadline)
+    reading = FailingReading(Here(session, app, pipeline), Choice(), deadline)
     not_searched: list[str] = []
     with side_by_side(deadline) as start:
         parked = start(partial(_parked, session, app, pipeline))
@@ -160,7 +159,7 @@ def _parked(session: Session, app: App, pipeline: DeployedPipeline) -> LaneCount
     """The parked messages: those in parking queues, by SQS's estimate, and those saved from one."""
     depths = [depth(session.aws.sqs, url) for url in pipeline.parking.values()]
     with aws_errors():
-        saved = lanes_of(session, app, pipeline).count(PARKED_LANE)
+        saved = Here(session, app, pipeline).lanes.count(PARKED_LANE)
     in_queues = sum(each.visible + each.in_flight + each.delayed for each in depths)
     return replace(saved, messages=saved.messages + in_queues)
 

@@ -20,7 +20,6 @@ from . import rule_table
 from .app import App, DeployedPipeline
 from .audit_trail import AuditLine, history
 from .errors import Cause, Problem, aws_errors
-from .life_record import ledger_of
 from .rule_on_ledger import RuleMatches, matches_in
 from .rule_table import RulePlan, RuleRevision, StoredRule, canonical, column_changes, everywhere
 from .selection import (
@@ -36,7 +35,7 @@ from .selection import (
     path_of,
 )
 from .selection import Pipeline as OfPipeline
-from .session import Answer, Session
+from .session import Answer, Here, Session
 from .verbs import Asked, Verb
 from .words import clock, count, duration, ending, moment, seconds
 
@@ -142,7 +141,7 @@ def _rules_of(
     terms, now = pipeline.rule_terms(), session.clock()
     book = rule_table.book([row.columns for row in stored], terms)
     with aws_errors():
-        counts = ledger_of(session, app, pipeline).all_counts()
+        counts = Here(session, app, pipeline).ledger.all_counts()
     reasons: dict[str, list[str]] = {}
     for refusal in book.refused:
         reasons.setdefault(refusal.rule_id, []).append(refusal.why)

@@ -12,13 +12,12 @@ from deadletter.replay.plan import LANE
 
 from .app import App, DeployedPipeline
 from .errors import Cause, Problem, aws_errors
-from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
 from .places import HELD_BY_US, PARKED
 from .replay_census import ReplaySource, parked_sources
 from .selection import Choice, ChosenPlace, Operator, Term, compiled
-from .session import Session
+from .session import Here, Session
 
 if TYPE_CHECKING:
     from deadletter.routing.selection import Selection
@@ -40,12 +39,15 @@ class Chosen:
     record can be a message's or a business id.
     """
 
-    app: App
-    pipeline: DeployedPipeline
+    here: Here
     sources: Sequence[ReplaySource]
     selection: Selection
     terms: Sequence[Term] = ()
     or_else: Chosen | None = None
+
+    @property
+    def pipeline(self) -> DeployedPipeline:
+        return self.here.pipeline
 
     @property
     def is_filtered(self) -> bool:
@@ -67,26 +69,20 @@ def chosen(session: Session, choice: Choice, pipeline: str | None) -> Chosen:
             raise Problem(place.kind.refuses.format(place.name), Cause.INPUT)
     app = session.app()
     choice, known = _by_ids(session, app, choice, pipeline)
-    here = known[0].pipeline if known else app.pipeline(pipeline)
-    found = _chosen(session, app, here, choice, known)
-    business = None if known or not choice.ids else business_ids(session, here, choice.ids)
+    here = known[0].here if known else Here(session, app, app.pipeline(pipeline))
+    found = _chosen(here, choice, known)
+    business = None if known or not choice.ids else business_ids(here.pipeline, choice.ids)
     if business is None:
         return found
     other = replace(choice, ids=(), terms=(*choice.terms, business))
-    by_business = _chosen(session, app, here, other, ())
+    by_business = _chosen(here, other, ())
     if all(map(_MESSAGE_ID.fullmatch, choice.ids)):
         return replace(found, or_else=by_business)
     return replace(by_business, or_else=found)
 
 
-def _chosen(
-    session: Session,
-    app: App,
-    here: DeployedPipeline,
-    choice: Choice,
-    known: Sequence[LetterRecord],
-) -> Chosen:
-    selection, beside = compiled(choice, session.now)
+def _chosen(here: Here, choice: Choice, known: Sequence[LetterRecord]) -> Chosen:
+    selection, beside = compiled(choice, here.session.now)
     if beside:
         says = f"{beside[0]}: no change is chosen by {beside[0].key}. List the messages by it, and "
         raise Problem(f"{says}give their ids here.", Cause.INPUT)
@@ -98,11 +94,11 @@ def _chosen(
         for sources in (
             map(_of_record, known)
             if known and not choice.places
-            else (_of_place(session, app, here, place) for place in places)
+            else (_of_place(here, place) for place in places)
         )
         for each in sources
     ]
-    return Chosen(app, here, tuple(dict.fromkeys(found)), selection, choice.terms)
+    return Chosen(here, tuple(dict.fromkeys(found)), selection, choice.terms)
 
 
 def must_say_which(choice: Choice) -> None:
@@ -135,7 +131,7 @@ def _by_ids(
     return replace(choice, ids=tuple(ids)), records
 
 
-def business_ids(session: Session, pipeline: DeployedPipeline, ids: Sequence[str]) -> Term | None:
+def business_ids(pipeline: DeployedPipeline, ids: Sequence[str]) -> Term | None:
     """The term that chooses messages by their business ids; None if no field holds them."""
     path = pipeline.settings().idempotency_key
     if path is None or (found := _PLAIN_PATH.fullmatch(path)) is None:
@@ -169,17 +165,15 @@ def _of_record(record: LetterRecord) -> Iterator[ReplaySource]:
         raise Problem(says, Cause.ABSENT)
 
 
-def _of_place(
-    session: Session, app: App, pipeline: DeployedPipeline, place: ChosenPlace
-) -> Iterator[ReplaySource]:
+def _of_place(here: Here, place: ChosenPlace) -> Iterator[ReplaySource]:
     """The sources of a place."""
-    for id_ in place.queues_of(pipeline).values():
-        yield ReplaySource(id_, url=pipeline.urls[id_])
+    for id_ in place.queues_of(here.pipeline).values():
+        yield ReplaySource(id_, url=here.pipeline.urls[id_])
     if place.kind is PARKED or not place.kind.lanes:
         # A parking queue stands for all its messages, those in the lane too.
         return
     with aws_errors():
-        names = sorted(lane.name for lane in waiting_room(session, app, pipeline).lanes())
+        names = sorted(lane.name for lane in here.room.lanes())
     for name in names:
         if not name.startswith(run_lane("")) and place.has_lane(name):
             yield ReplaySource(f"{LANE}{name}", lane=name)

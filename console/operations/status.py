@@ -39,9 +39,9 @@ from .figures import Metric, QueueFigures, alarms, points, queue_figures
 from .item import jsonable
 from .pipeline_status import MOST_LANES, AlarmState, Flow, LaneStatus, PipelineStatus
 from .queue import depth
-from .replay_runs import ReplayRow, lost_runs, row, runs_of
+from .replay_runs import ReplayRow, lost_runs, row
 from .selection import NamedPipelines
-from .session import Answer, Place, Session
+from .session import Answer, AppLocation, Here, Session
 from .verbs import Asked, Verb
 from .watched import (
     Memories,
@@ -92,7 +92,7 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         for pending in reads:
             pending.count_lanes()
         named = account.answer("The account (STS)")
-        place = Place(account=named, region=aws.region, app=session.app_name, at=now)
+        place = AppLocation(account=named, region=aws.region, app=session.app_name, at=now)
         statuses = tuple(pending.status(figures, ringing) for pending in reads)
         silent = _silent(start, aws.cloudwatch, app, statuses, now)
     items = [
@@ -359,7 +359,7 @@ def _circuits(
     keys = sorted(known, key=lambda key: (key != name, key))
     rows = [circuit_row(name, known[key], session.now) for key in keys]
     free = [row for row in rows if row.forced is None and row.state != State.CLOSED]
-    causes = read_causes(session, app, pipeline)
+    causes = read_causes(Here(session, app, pipeline))
     return {
         "circuit": rows[0],
         "held": [row for row in rows if row.forced is not None],
@@ -381,7 +381,7 @@ def _replays(
     session: Session, app: App, pipeline: DeployedPipeline, note_bad_row: Callable[[str], None]
 ) -> Sequence[ReplayRow]:
     """The replay runs that have not ended to their end."""
-    runs = runs_of(session, app, pipeline, note_bad_row).all()
+    runs = Here(session, app, pipeline).runs(note_bad_row).all()
     unfinished = [run for run in runs if run.is_live or not run.left]
     lost = lost_runs(session, pipeline, unfinished)
     return tuple(row(run, lost.get(run.id)) for run in unfinished)
