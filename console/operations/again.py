@@ -13,6 +13,7 @@ from deadletter.replay.plan import AGAIN, ORIGINALS, ReplayPlan
 from . import rule_table
 from .audit import IntendedChange, recorded
 from .errors import Cause, Problem, aws_errors
+from .letter_walk import in_parts
 from .redrive import request
 from .replay_census import ListedLetter, ReplaySource, census, letters_of
 from .replay_plan import circuits, observing, pace, planned, start
@@ -121,17 +122,17 @@ class OnceMore:
         return start(self._switch.session, plan, origins, command="retry")
 
     def _planned(self, rate: float | None, approve: bool, hold: bool) -> ReplayPlan:
-        session, pipeline = self._switch.session, self._switch.pipeline
+        here = self._switch.here
         counted = len({letter.name.origin for letter in self._letters})
         terms = ReplayPlan(
-            pipeline=pipeline.name,
+            pipeline=here.pipeline.name,
             source=f"{ORIGINALS}{self._of}",
             counted=counted,
             approve=approve,
             hold=hold,
             accept=AGAIN,
         )
-        return planned(session, pipeline, terms, pace(session, pipeline, rate), counted)
+        return planned(here, terms, pace(here, rate), counted)
 
 
 def pace_says(plan: ReplayPlan) -> Iterator[str]:
@@ -236,10 +237,9 @@ class DueNow:
         change = IntendedChange("retry", name, target, reason)
         due = 0
         with recorded(self._session, self._found.here.app, change) as record:
-            for start in range(0, len(self._chosen), _PAGE):
-                due += self._make_due(self._chosen[start : start + _PAGE])
-                done = min(start + _PAGE, len(self._chosen))
-                self._session.say(f"{done:,} of {count(len(self._chosen), 'message')} due")
+            for part in in_parts(self._chosen, _PAGE):
+                due += self._make_due(part)
+                self._session.say(f"{due:,} of {count(len(self._chosen), 'message')} due")
             record.done({"due": due})
         return due
 

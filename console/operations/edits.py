@@ -24,14 +24,13 @@ from deadletter.replay.edits import (
 )
 from deadletter.replay.ticket import ReplayOutcome
 
-from .app import DeployedPipeline
 from .audit import IntendedChange, recorded
 from .errors import Cause, Problem, aws_errors
-from .letter_walk import FoundLetter
+from .letter_walk import FoundLetter, in_parts
 from .redrive import request
 from .replay_census import ListedLetter, letters_of
 from .replay_runs import RunSwitch, person
-from .session import Session
+from .session import Here
 from .words import count
 
 if TYPE_CHECKING:
@@ -165,9 +164,7 @@ def difference(before: Letter, after: Letter) -> Iterator[str]:
         yield f"and {count(more, 'more line')}"
 
 
-def tried(
-    session: Session, pipeline: DeployedPipeline, found: FoundLetter, change: Change, accept: bool
-) -> tuple[Letter, str]:
+def tried(here: Here, found: FoundLetter, change: Change, accept: bool) -> tuple[Letter, str]:
     """The message as it would be sent, and what the edit means for idempotency.
 
     Raises EditRefused if a run could not send it.
@@ -176,26 +173,24 @@ def tried(
 
     wanted = change(found.letter)
     after = edited(found.letter, wanted.body, wanted.attributes)
-    stamp, settings = found.stamp or Stamp(found.letter.message_id), pipeline.settings()
+    stamp, settings = found.stamp or Stamp(found.letter.message_id), here.pipeline.settings()
     is_text = settings.body is Body.JSON and _value(after.body) is _NO_JSON
     if is_text and after.body != found.letter.body:
         raise EditRefused("its body would still not be JSON")
-    _checked(session, pipeline, after, stamp, accept)
+    _checked(here, after, stamp, accept)
     before_key, after_key = (
-        _key(settings, letter, stamp, session.clock()) for letter in (found.letter, after)
+        _key(settings, letter, stamp, here.session.clock()) for letter in (found.letter, after)
     )
     return after, _idempotency(before_key, after_key, accept)
 
 
-def _checked(
-    session: Session, pipeline: DeployedPipeline, after: Letter, stamp: Stamp, accept: bool
-) -> Pick:
+def _checked(here: Here, after: Letter, stamp: Stamp, accept: bool) -> Pick:
     """What the router says of an edited letter; EditRefused if a run could not send it."""
     from deadletter.aws.functions import LambdaRouter
     from deadletter.routing.router import Question
     from deadletter.routing.selection import Selection
 
-    router = LambdaRouter(session.aws.lambda_, pipeline.router_function)
+    router = LambdaRouter(here.session.aws.lambda_, here.pipeline.router_function)
     with aws_errors():
         picks = router.select([Question(after, stamp=stamp)], Selection(), release=True)
     pick = next((pick for pick in picks if pick.message_id == after.message_id), None)
@@ -228,14 +223,9 @@ def apply_to(switch: RunSwitch, change: Change, reason: str, accept: bool) -> Co
     with recorded(
         session, switch.app, IntendedChange("retry", run.pipeline, target, reason, after=facts)
     ) as record:
-        records: list[str] = []
-        for held in held_letters(switch, letters_of(switch)):
-            if (name := editor.stored(held)) is not None:
-                records.append(name)
-            if len(records) >= MOST_EDITS:
-                editor.apply(records)
-                records = []
-        editor.apply(records)
+        stored = map(editor.stored, held_letters(switch, letters_of(switch)))
+        for records in in_parts(filter(None, stored), MOST_EDITS):
+            editor.apply(records)
         record.done({"messages": editor.edited, **editor.hashes})
     return editor.refused
 
@@ -271,7 +261,7 @@ class _Editor:
         session, name = self._switch.session, held.listed.name
         wanted = self._change(held.letter)
         after = edited(held.letter, wanted.body, wanted.attributes)
-        pick = _checked(session, self._switch.pipeline, after, held.stamp, self._accept)
+        pick = _checked(self._switch.here, after, held.stamp, self._accept)
         if key_hash(pick.key or name.origin) != name.key:
             raise EditRefused(
                 "it would change the ordering key, and the message's place in the run with it"
@@ -292,8 +282,6 @@ class _Editor:
 
     def apply(self, records: Sequence[str]) -> None:
         """Has the function carry out the edits in these records, at most MOST_EDITS."""
-        if not records:
-            return
         answer: Mapping[str, Any] = request(
             self._switch.session.aws,
             self._switch.pipeline,
@@ -316,22 +304,15 @@ class _Editor:
 
 def held_letters(switch: RunSwitch, letters: Iterator[ListedLetter]) -> Iterator[HeldLetter]:
     """Those of the letters that are in a run's custody now, by their present copies."""
-    chunk: list[ListedLetter] = []
-    for letter in letters:
-        if letter.outcome in (ReplayOutcome.OPEN, ReplayOutcome.SENT):
-            chunk.append(letter)
-        if len(chunk) >= _CHUNK:
-            yield from _read(switch, chunk)
-            chunk = []
-    yield from _read(switch, chunk)
+    awaited = (each for each in letters if each.outcome in (ReplayOutcome.OPEN, ReplayOutcome.SENT))
+    for chunk in in_parts(awaited, _CHUNK):
+        yield from _read(switch, chunk)
 
 
 def _read(switch: RunSwitch, letters: Sequence[ListedLetter]) -> Iterator[HeldLetter]:
     from deadletter.redrive.waiting_room import WaitingRoomEntry
     from deadletter.replay.lineup import letter_of, trails
 
-    if not letters:
-        return
     tickets, room = switch.here.tickets(switch.id), switch.here.room
     asked = [letter_of(letter.name, 0) for letter in letters]
     lane = run_lane(switch.id)

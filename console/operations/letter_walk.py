@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from deadletter.contract import DISCARDED
 from deadletter.message import stamp as stamps
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from deadletter.redrive.waiting_room import WaitingRoomEntry
     from deadletter.replay.objects import DiscardedLetter
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +232,8 @@ def discarded(here: Here, run: str, damaged: list[str]) -> Iterator[DiscardedLet
 
     objects = here.objects(run)
     with aws_errors():
-        names = iter([stored.name for stored in objects.listed(DISCARDED)])
-    while part := list(islice(names, _TOGETHER)):
+        names = [stored.name for stored in objects.listed(DISCARDED)]
+    for part in in_parts(names, _TOGETHER):
         with side_by_side() as start:
             reads = [(name, start(partial(objects.get, name))) for name in part]
             copies = [(name, read.answer("A discarded message")) for name, read in reads]
@@ -246,6 +248,13 @@ def discarded(here: Here, run: str, damaged: list[str]) -> Iterator[DiscardedLet
 def as_parked(discarded: DiscardedLetter) -> FoundLetter:
     """A discarded letter as it was parked."""
     return FoundLetter(discarded.letter, discarded.parked_in, kept=discarded.parked_stamp)
+
+
+def in_parts(found: Iterable[T], size: int) -> Iterator[list[T]]:
+    """What is found, so many at a time."""
+    left = iter(found)
+    while part := list(islice(left, size)):
+        yield part
 
 
 def _parts(entries: Sequence[WaitingRoomEntry]) -> Iterator[Sequence[WaitingRoomEntry]]:

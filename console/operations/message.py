@@ -10,11 +10,12 @@ from math import inf
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, Mode, Reason, parking_for
+from deadletter.contract import DAY, DEFAULT_PARKING, Mode, Reason, parking_for
+from deadletter.contract import MAIN as MAIN_ID
 from deadletter.failure.failure import Failure
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 
-from .app import App, DeployedPipeline
+from .app import App
 from .deadline import side_by_side
 from .errors import Cause, Denied, Problem
 from .letter_walk import MOST, SAMPLE, FoundLetter, look_into_queue
@@ -223,8 +224,8 @@ def _found(
     """What is on record of the message, and the message itself if a look has found it."""
     claim = known.claim
     pipeline = known.pipelines.get(NameKind.MESSAGE, ())
-    searched = app.select(pipeline or pipelines)
-    name = searched[0].name if len(searched) == 1 else None
+    searched = [Here(session, app, each) for each in app.select(pipeline or pipelines)]
+    name = searched[0].pipeline.name if len(searched) == 1 else None
     if claim is not None and claim.is_done:
         # What was processed at once waits nowhere: no place is gone through.
         one = Here(session, app, app.pipeline(pipeline[0]))
@@ -236,9 +237,9 @@ def _found(
     except Problem as problem:
         if problem.cause is not Cause.ABSENT:
             raise
-        seen = _looked(session, searched, {id_}) if extras.look else None
+        seen = _looked(searched, {id_}) if extras.look else None
         if seen is not None:
-            one, found = Here(session, app, seen[0]), seen[1]
+            one, found = seen
             origin = found.stamp.origin if found.stamp else found.letter.message_id
             return known_of(one, origin) or LetterRecord(one, origin, None), found
         if claim is None:
@@ -248,13 +249,11 @@ def _found(
     if not extras.look or record.waiting:
         return record, None
     ids = {id_, record.origin, *(each.ticket.copy for each in record.tickets)}
-    seen = _looked(session, [record.pipeline], ids)
+    seen = _looked([record.here], ids)
     return record, seen[1] if seen else None
 
 
-def _looked(
-    session: Session, pipelines: Sequence[DeployedPipeline], ids: set[str]
-) -> tuple[DeployedPipeline, FoundLetter] | None:
+def _looked(searched: Sequence[Here], ids: set[str]) -> tuple[Here, FoundLetter] | None:
     """The message with one of these ids in a queue that was looked into; all are given back."""
     matches: list[FoundLetter] = []
 
@@ -262,21 +261,18 @@ def _looked(
         if ids & found.ids:
             matches.append(found)
 
-    for pipeline in pipelines:
-        for home, url in _queues(pipeline).items():
+    for here in searched:
+        session, pipeline = here.session, here.pipeline
+        for home, url in pipeline.urls.items():
+            if home == MAIN_ID:
+                continue
             session.say(f"Looking into {home} of {pipeline.name}")
             look_into_queue(
                 session, url, home, see, reach=SAMPLE, missing=lambda: 0 if matches else 10
             )
             if matches:
-                return pipeline, matches[0]
+                return here, matches[0]
     return None
-
-
-def _queues(pipeline: DeployedPipeline) -> Mapping[str, str]:
-    """The queues that a look goes through, by where messages of them come from."""
-    parking = {f"parking:{id_}": url for id_, url in pipeline.parking.items()}
-    return {MAIN_DLQ: pipeline.dlq_url, **pipeline.dedicated, **parking}
 
 
 LOOK = (

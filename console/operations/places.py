@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
     CAUSE_SHARDS,
@@ -30,6 +29,7 @@ from .letter_walk import (
     Reach,
     as_parked,
     discarded,
+    in_parts,
     letters_of_lane,
     look_into_queue,
 )
@@ -65,8 +65,6 @@ _PAGE, _PART = 1_000, 100
 
 # Messages of a lane that are told from those in queues: the record of both is the same.
 _MOST_ORIGINS = 2_000
-
-T = TypeVar("T")
 
 
 def place(text: str) -> ChosenPlace:
@@ -406,7 +404,7 @@ class _OfPipeline:
 
     def _recorded(self, found: Iterable[FoundMessage]) -> Iterator[FoundMessage]:
         """The messages with their failure records, those of the chosen places alone."""
-        for part in _parts(found, _PART):
+        for part in in_parts(found, _PART):
             entries = self._index.whole([each.origin for each in part if each.entry is None])
             for each in part:
                 each.entry = each.entry or entries.get(each.origin)
@@ -586,12 +584,6 @@ def place_of(lane: str) -> str:
     if lane.startswith(delay_lane("")):
         return f"rule:{lane.partition(':')[2]}"
     return lane
-
-
-def _parts(found: Iterable[T], size: int) -> Iterator[list[T]]:
-    left = iter(found)
-    while part := list(islice(left, size)):
-        yield part
 
 
 def received(pipeline: str, place: str, found: FoundLetter, **more: Any) -> FoundMessage:

@@ -17,7 +17,7 @@ from deadletter.rules.pattern import compile_pattern
 
 from .app import DeployedPipeline
 from .errors import Cause, Problem, aws_errors
-from .letter_walk import FoundLetter, See, letters_of_lane, look_into_queue
+from .letter_walk import FoundLetter, See, in_parts, letters_of_lane, look_into_queue
 from .matching import holds, known_by_row
 from .queue import depth
 from .replay_runs import RunSwitch
@@ -335,8 +335,8 @@ def ledger_rows(here: Here, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
     ledger = here.ledger
     rows: dict[str, LedgerRow] = {}
     with aws_errors():
-        for begin in range(0, len(origins), _PARTS):
-            rows.update(ledger.rows(origins[begin : begin + _PARTS]))
+        for part in in_parts(origins, _PARTS):
+            rows.update(ledger.rows(part))
     return rows
 
 

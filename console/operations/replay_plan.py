@@ -68,11 +68,11 @@ class Pace:
     workers: Annotated[int, "workers that share the messages"]
 
 
-def pace(session: Session, pipeline: DeployedPipeline, given: float | None) -> Pace:
+def pace(here: Here, given: float | None) -> Pace:
     """The rate that was given; else a share of the usual throughput; else a careful one."""
     if given is not None:
         return _paced(given, "as you asked")
-    usual, unknown = _usual(session, pipeline)
+    usual, unknown = _usual(here)
     if usual is None:
         return _paced(CAREFUL_RATE, f"a careful one, because {unknown}")
     return _paced(
@@ -86,13 +86,14 @@ def _paced(rate: float, because: str) -> Pace:
     return Pace(rate, because, min(MOST_WORKERS, max(1, math.ceil(rate / ONE_WORKER))))
 
 
-def _usual(session: Session, pipeline: DeployedPipeline) -> tuple[float | None, str]:
+def _usual(here: Here) -> tuple[float | None, str]:
     """Messages that are deleted per second: the median hour of a day; else why it is unknown."""
+    session, queue = here.session, here.pipeline.main_url.rpartition("/")[2]
     try:
         answer = session.aws.cloudwatch.get_metric_statistics(
             Namespace="AWS/SQS",
             MetricName="NumberOfMessagesDeleted",
-            Dimensions=[{"Name": "QueueName", "Value": pipeline.main_url.rpartition("/")[2]}],
+            Dimensions=[{"Name": "QueueName", "Value": queue}],
             StartTime=session.now - timedelta(hours=_HOURS),
             EndTime=session.now,
             Period=_HOUR,
@@ -166,18 +167,18 @@ def draft_of(
     The messages of a DLQ are received, once, if the records can't tell which are meant, or if `see`
     is to be called with each that is chosen.
     """
-    here, session, pipeline = found.here, found.here.session, found.pipeline
+    here, pipeline = found.here, found.pipeline
     _check_destination(pipeline, terms.destination)
     # What is thrown away may look as it will.
     selection = replace(found.selection, include=tuple(Reason) if terms.discards else RETRIED)
     look = see is not None or must_look(pipeline, source, found.selection)
     counted = census(here, source, selection, look=look, see=see)
     _check_conflicts(terms, counted)
-    speed = pace(session, pipeline, rate)
+    speed = pace(here, rate)
     heads_alone = pipeline.fifo and source.url is not None and not counted.saw_each
     origins = None if heads_alone else tuple(sorted({letter.origin for letter in counted.taken}))
     plan = replace(
-        planned(session, pipeline, terms, speed, len(counted.taken)),
+        planned(here, terms, speed, len(counted.taken)),
         source=source.id,
         selection=replace(selection, groups=counted.groups),
         counted=None if origins is None else len(origins),
@@ -193,23 +194,21 @@ def draft_of(
     )
 
 
-def planned(
-    session: Session, pipeline: DeployedPipeline, terms: ReplayPlan, speed: Pace, letters: int
-) -> ReplayPlan:
+def planned(here: Here, terms: ReplayPlan, speed: Pace, letters: int) -> ReplayPlan:
     """A plan on these terms for so many letters: with its pace, and what the settings say of it."""
-    settings, now = pipeline.settings(), session.now.timestamp()
+    settings, now = here.pipeline.settings(), here.session.now.timestamp()
     most = settings.replay.approve_above
     return replace(
         terms,
         rate=speed.rate,
         burst=max(1, min(10, int(speed.rate * 2))),
-        ordered=pipeline.fifo or settings.ordering_key is not None,
+        ordered=here.pipeline.fifo or settings.ordering_key is not None,
         outcome_timeout=float(settings.replay.outcome_timeout),
         workers=speed.workers,
         approve=terms.approve or (most is not None and letters > most),
         created=round(now, 3),
         expires=round(now + LONGEST_RUN, 3),
-        who=session.aws.caller,
+        who=here.session.aws.caller,
     )
 
 
@@ -283,14 +282,13 @@ class ConsumerNow:
 _CODE = 12
 
 
-def consumer_now(session: Session, pipeline: DeployedPipeline) -> ConsumerNow:
+def consumer_now(here: Here) -> ConsumerNow:
     """The consumer's function now; nothing is known where it cannot be read."""
-    if not pipeline.consumer_function:
+    function = here.pipeline.consumer_function
+    if not function:
         return ConsumerNow()
     try:
-        answer = session.aws.lambda_.get_function_configuration(
-            FunctionName=pipeline.consumer_function
-        )
+        answer = here.session.aws.lambda_.get_function_configuration(FunctionName=function)
         variables = answer.get("Environment", {}).get("Variables", {})
         reports = {"AWS_LAMBDA_FUNCTION_VERSION": str(answer.get("Version", "")), **variables}
         return ConsumerNow(
@@ -333,7 +331,7 @@ def _warnings(
     if plan.discards:
         return
     expiry = _first_expiry(here, source)
-    consumer = consumer_now(session, pipeline)
+    consumer = consumer_now(here)
     yield from observing(pipeline, "this run would be aborted before it takes a message")
     yield from _duplicate_warnings(session, settings, letters)
     yield from _order_warnings(pipeline, settings, plan)

@@ -257,8 +257,6 @@ def lost_runs(
 
     A run that was started a minute ago may be missing from the list of executions.
     """
-    if not runs:
-        return {}
     from deadletter.aws.replay_runs import StepFunctionsReplays
     from deadletter.replay.care import START_SECONDS, needs_execution
     from deadletter.replay.run import RunsUnavailable

@@ -178,7 +178,7 @@ def prepare(session: Session, request: RetryRequest) -> RetryPlan:
         if len(choose.places) != 1 or len(runs) != 1:
             raise Problem("Name one run alone: --in run:ID", Cause.INPUT)
         return _of_run(session, request, choose, runs[0])
-    return _planned(session, request, chosen(session, choose, request.pipeline))
+    return _planned(request, chosen(session, choose, request.pipeline))
 
 
 def _automatic(session: Session, request: RetryRequest, choose: Choice) -> RetryPlan:
@@ -223,7 +223,7 @@ def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -
     if not origins:
         raise Problem(f"Run {switch.id} has no such message: nothing was done.", Cause.ABSENT)
     found = Chosen(switch.here, parked_sources(switch.pipeline), Selection(ids=origins))
-    plan = _planned(session, request, found)
+    plan = _planned(request, found)
     elsewhere = len(origins) - plan.letters - sum(_left_out(plan).values())
     note = (
         f"{count(elsewhere, 'message')} of {len(origins):,} are not parked, and not sent: they "
@@ -232,11 +232,11 @@ def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -
     return replace(plan, notes=(*plan.notes, note)) if elsewhere > 0 else plan
 
 
-def _planned(session: Session, request: RetryRequest, found: Chosen) -> RetryPlan:
+def _planned(request: RetryRequest, found: Chosen) -> RetryPlan:
     is_edited = request.edit or request.patch is not None
     by_due = [each for each in found.sources if opens(each) and not request.needs_run]
     by_run = [each for each in found.sources if each not in by_due]
-    trial = _Trial(session, found, request)
+    trial = _Trial(found, request)
     behind_failure = KeyPolicy.STOP if request.stop_on_failure else KeyPolicy.GO
     terms = ReplayPlan(
         pipeline=found.pipeline.name,
@@ -254,7 +254,7 @@ def _planned(session: Session, request: RetryRequest, found: Chosen) -> RetryPla
     plan = RetryPlan(request, found, [each for each in drafts if each.census.taken], due)
     if not plan.drafts and not due:
         if found.or_else is not None:
-            return _planned(session, request, found.or_else)
+            return _planned(request, found.or_else)
         raise Problem(_nothing(found, replace(plan, drafts=drafts)), Cause.ABSENT)
     plan = replace(plan, drafts=drafts)
     held = _held_causes(found)
@@ -277,8 +277,8 @@ def _held_causes(found: Chosen) -> Sequence[str]:
 class _Trial:
     """Tries an edit on each message that is counted, and keeps a few."""
 
-    def __init__(self, session: Session, found: Chosen, request: RetryRequest) -> None:
-        self._session, self._found, self._request = session, found, request
+    def __init__(self, found: Chosen, request: RetryRequest) -> None:
+        self._here, self._accept = found.here, request.accept_conflict
         self._change = None if request.patch is None else edits.patch(request.patch)
         self._refused: Counter[str] = Counter()
         self._samples: list[tuple[Letter, Letter]] = []
@@ -291,17 +291,13 @@ class _Trial:
             self._seen = [*self._seen, letter][:2]
             return
         try:
-            after, says = self._tried(letter, self._change)
+            after, says = edits.tried(self._here, letter, self._change, self._accept)
         except EditRefused as error:
             self._refused[str(error)] += 1
             return
         self._says[says] = None
         if len(self._samples) < _SAMPLE:
             self._samples.append((letter.letter, after))
-
-    def _tried(self, letter: FoundLetter, change: Change) -> tuple[Letter, str]:
-        accept = self._request.accept_conflict
-        return edits.tried(self._session, self._found.pipeline, letter, change, accept)
 
     def edit(self) -> Edit:
         """What was tried; Problem if not all messages can be edited."""
@@ -320,7 +316,7 @@ def with_edit(session: Session, plan: RetryPlan, change: Change) -> RetryPlan:
     assert plan.edit.found is not None
     assert plan.chosen is not None
     letter, accept = plan.edit.found, plan.request.accept_conflict
-    after, says = edits.tried(session, plan.chosen.pipeline, letter, change, accept)
+    after, says = edits.tried(plan.chosen.here, letter, change, accept)
     return replace(plan, edit=Edit(change, letter, ((letter.letter, after),), (says,)))
 
 

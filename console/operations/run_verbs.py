@@ -77,7 +77,7 @@ def _resumable(session: Session, request: RunRequest) -> RunSwitch:
 def _must_be_as_planned(switch: RunSwitch) -> None:
     """Problem if a run that was planned to wait would meet something else than was planned."""
     session, run = switch.session, switch.before
-    changed = consumer_now(session, switch.pipeline).changed
+    changed = consumer_now(switch.here).changed
     if changed is not None and changed.timestamp() > run.created:
         raise Problem(
             f"The consumer was changed at {clock(changed, session.now)}, after run {run.id} was "
