@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING
 
 from deadletter.contract import DAY, HOUR, MINUTE
@@ -30,11 +31,9 @@ UNKNOWN = "unknown"
 
 _KIB = 1024
 _SIZES = ((1, "< 1 KiB"), (4, "1 to 4 KiB"), (16, "4 to 16 KiB"), (64, "16 to 64 KiB"),
-          (256, "64 to 256 KiB"))  # fmt: skip
-_LARGEST = "> 256 KiB"
+          (256, "64 to 256 KiB"), (inf, "> 256 KiB"))  # fmt: skip
 _AGES = ((HOUR, "< 1 h"), (6 * HOUR, "1 to 6 h"), (DAY, "6 to 24 h"), (3 * DAY, "1 to 3 d"),
-         (7 * DAY, "3 to 7 d"))  # fmt: skip
-_OLDEST = "> 7 d"
+         (7 * DAY, "3 to 7 d"), (inf, "> 7 d"))  # fmt: skip
 
 
 class By(StrEnum):
@@ -65,8 +64,8 @@ CONTEXT_NAMES: Mapping[By, str] = {By.TENANT: "tenantId", By.TYPE: "messageType"
 _TENANT = CONTEXT_NAMES[By.TENANT]
 
 _IN_ORDER = {
-    By.SIZE: [*(name for _, name in _SIZES), _LARGEST],
-    By.AGE: [*(name for _, name in _AGES), _OLDEST],
+    By.SIZE: [name for _, name in _SIZES],
+    By.AGE: [name for _, name in _AGES],
 }
 
 
@@ -157,7 +156,7 @@ def _namer(by: By, now: float) -> Callable[[CauseEntry], str]:
         By.ENDPOINT: lambda entry: entry.about.endpoint,
         By.STATUS: lambda entry: entry.http_status,
         By.SIZE: lambda entry: size_class(entry.about.size),
-        By.AGE: lambda entry: _class_of(now - entry.first_at, _AGES, _OLDEST),
+        By.AGE: lambda entry: _class_of(now - entry.first_at, _AGES),
         By.ATTEMPTS: attempts_of,
     }
     return lambda entry: str(names[by](entry) or UNKNOWN)
@@ -182,11 +181,11 @@ def stored_fingerprint(entry: CauseEntry) -> str:
 
 def size_class(size: int | None) -> str:
     """The class of sizes of a body of so many bytes."""
-    return UNKNOWN if size is None else _class_of(size / _KIB, _SIZES, _LARGEST)
+    return UNKNOWN if size is None else _class_of(size / _KIB, _SIZES)
 
 
-def _class_of(value: float, classes: Sequence[tuple[int, str]], largest: str) -> str:
-    return next((name for below, name in classes if value < below), largest)
+def _class_of(value: float, classes: Sequence[tuple[float, str]]) -> str:
+    return next((name for below, name in classes if value < below), classes[-1][1])
 
 
 def without_stale(

@@ -589,33 +589,28 @@ def _failures(row: LedgerRow) -> Iterator[MessageFailure]:
     for failure in row.failures:
         ended[failure.attempt] = max(failure.at, ended.get(failure.attempt, 0.0))
     for failure in row.failures:
-        yield _failure(failure, ended.get(failure.attempt - 1))
-
-
-def _failure(failure: Failure, ended_before: float | None) -> MessageFailure:
-    waited = None
-    if ended_before is not None and failure.sent_at is not None:
-        waited = max(0, int(failure.at - ended_before))
-    return MessageFailure(
-        attempt=failure.attempt,
-        receive=failure.receive,
-        at=moment(failure.at),
-        queue=failure.queue,
-        category=str(failure.category),
-        error_type=failure.error_type,
-        text=failure.message,
-        place=failure.place,
-        http_status=failure.http_status,
-        cause=failure.fingerprint,
-        blame=str(failure.blame),
-        blameless=failure.dependency_down,
-        request_id=failure.request_id,
-        version=failure.version,
-        sent_at=moment(failure.sent_at),
-        sent_because=failure.sent_because,
-        sent_rule=failure.sent_rule,
-        waited=waited,
-    )
+        before = ended.get(failure.attempt - 1)
+        is_known = before is not None and failure.sent_at is not None
+        yield MessageFailure(
+            attempt=failure.attempt,
+            receive=failure.receive,
+            at=moment(failure.at),
+            queue=failure.queue,
+            category=str(failure.category),
+            error_type=failure.error_type,
+            text=failure.message,
+            place=failure.place,
+            http_status=failure.http_status,
+            cause=failure.fingerprint,
+            blame=str(failure.blame),
+            blameless=failure.dependency_down,
+            request_id=failure.request_id,
+            version=failure.version,
+            sent_at=moment(failure.sent_at),
+            sent_because=failure.sent_because,
+            sent_rule=failure.sent_rule,
+            waited=max(0, int(failure.at - (before or 0.0))) if is_known else None,
+        )
 
 
 # Its body.

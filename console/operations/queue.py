@@ -21,6 +21,9 @@ LOOKS_COUNT = (
 _ABSENT = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 
 
+_COUNTS: Any = [f"ApproximateNumberOfMessages{kind}" for kind in ("", "NotVisible", "Delayed")]
+
+
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
     """The messages in a queue, as SQS estimates them."""
@@ -37,10 +40,8 @@ class QueueDepth:
 
 def depth(sqs: SQSClient, url: str) -> QueueDepth:
     """The depth of the queue at this URL."""
-    number = "ApproximateNumberOfMessages"
-    names: Any = [f"{number}{kind}" for kind in ("", "NotVisible", "Delayed")]
-    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
-    return QueueDepth(*(int(attributes[name]) for name in names))
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=_COUNTS)["Attributes"]
+    return QueueDepth(*(int(attributes[name]) for name in _COUNTS))
 
 
 def bare_queue(session: Session, named: str) -> DeployedQueue:
@@ -110,7 +111,6 @@ def described(url: str, texts: Mapping[str, str]) -> DeployedQueue:
     """The settings of a queue, from its attributes as SQS names them."""
     redrive, allow = _object(texts.get("RedrivePolicy")), _object(texts.get("RedriveAllowPolicy"))
     maximum = redrive.get("maxReceiveCount")
-    counts = ("", "NotVisible", "Delayed")
     sources = allow.get("sourceQueueArns")
     encrypted = texts.get("SqsManagedSseEnabled") == "true"
     dlq = redrive.get("deadLetterTargetArn")
@@ -118,7 +118,7 @@ def described(url: str, texts: Mapping[str, str]) -> DeployedQueue:
         name=texts.get("QueueArn", url).rpartition(":")[2].rpartition("/")[2],
         url=url,
         arn=texts.get("QueueArn", ""),
-        messages=sum(int(texts.get(f"ApproximateNumberOfMessages{kind}", 0)) for kind in counts),
+        messages=sum(int(texts.get(name, 0)) for name in _COUNTS),
         retention=int(texts.get("MessageRetentionPeriod", 345_600)),
         visibility=int(texts.get("VisibilityTimeout", 30)),
         dlq_arn=str(dlq) if dlq else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -464,8 +463,3 @@ def _waiting_origins(here: Here) -> Collection[str]:
             waiting = lanes.look(lane.name, _MOST_WAITING)
             origins.update(letter.stamp.origin for letter in waiting if letter.stamp)
     return origins
-
-
-def by(letters: Iterable[CountedLetter], name: str) -> Counter[str]:
-    """The number of letters by the text of one of their fields."""
-    return Counter(str(getattr(letter, name)) for letter in letters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ from .audit import IntendedChange, recorded
 from .circuits import in_the_way, own_and_troubled
 from .errors import Cause, Problem, aws_errors, explain
 from .letter_walk import See
-from .replay_census import Census, CountedLetter, ReplaySource, by, census, must_look
+from .replay_census import Census, CountedLetter, ReplaySource, census, must_look
 from .replay_runs import ReplayRow, person, row
 from .session import Answer, Here, Session
 from .watched import read_memories, source_status
@@ -224,7 +225,7 @@ def _check_destination(pipeline: DeployedPipeline, destination: str) -> None:
 
 def _check_conflicts(terms: ReplayPlan, counted: Census) -> None:
     """A message that was parked for a conflict of keys would be parked for it again."""
-    conflicts = by(counted.taken, "reason")[Reason.KEY_CONFLICT]
+    conflicts = sum(letter.reason == Reason.KEY_CONFLICT for letter in counted.taken)
     if conflicts and not terms.discards and not terms.accept:
         raise Problem(
             f"Parked for KEY_CONFLICT: {count(conflicts, 'message')}. Another message with the "
@@ -335,7 +336,7 @@ def _warnings(
     yield from observing(pipeline, "this run would be aborted before it takes a message")
     yield from _duplicate_warnings(session, settings, letters)
     yield from _order_warnings(pipeline, settings, plan)
-    failed_in = by((letter for letter in letters if letter.version), "version")
+    failed_in = Counter(letter.version for letter in letters if letter.version)
     if consumer.name and (same_version := failed_in[consumer.name]):
         yield (
             f"{count(same_version, 'message')} failed in version {consumer.name} of the consumer, "
