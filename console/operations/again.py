@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from deadletter.contract import EDITS, circuit_lane, is_of_delays, originals_object, rule_lane
+from deadletter.contract import EDITS, originals_object, rule_lane
 from deadletter.replay.plan import AGAIN, ORIGINALS, ReplayPlan
 
 from . import rule_table
@@ -166,12 +166,6 @@ _MOST_NAMED = 10
 
 # Entries that one question to the index answers.
 _PAGE = 500
-
-
-def opens(source: ReplaySource) -> bool:
-    """Whether a time lets the messages of a source go: those of circuits, rules and delays."""
-    lane = source.lane or ""
-    return is_of_delays(lane) or lane.startswith((circuit_lane(""), rule_lane("")))
 
 
 class DueNow:

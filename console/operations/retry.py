@@ -16,7 +16,7 @@ from deadletter.replay.run import RunState
 from deadletter.routing.selection import Selection
 
 from . import causes, edits, redrive
-from .again import DueNow, OnceMore, ended, opens, pace_says
+from .again import DueNow, OnceMore, ended, pace_says
 from .discard import in_words, told
 from .edits import Change
 from .errors import Cause, Problem
@@ -233,8 +233,11 @@ def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -
 
 
 def _planned(request: RetryRequest, found: Chosen) -> RetryPlan:
+    from deadletter.redrive.recall import is_recallable
+
     is_edited = request.edit or request.patch is not None
-    by_due = [each for each in found.sources if opens(each) and not request.needs_run]
+    lanes = [each for each in found.sources if each.lane and is_recallable(each.lane)]
+    by_due = [] if request.needs_run else lanes
     by_run = [each for each in found.sources if each not in by_due]
     trial = _Trial(found, request)
     behind_failure = KeyPolicy.STOP if request.stop_on_failure else KeyPolicy.GO

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from console.operations import words
-from console.operations.again import opens
-from console.operations.replay_census import ReplaySource
 from console.operations.words import way_out
 from deadletter.redrive.recall import is_recallable
 from tests.each_row import each_row
@@ -50,4 +48,3 @@ def test_the_function_opens_the_lanes_that_dlq_opens() -> None:
     lanes = ("due", "delay:r", "rule:r", "circuit:c", "run:x", "parked", "dedicated:d")
     for lane in lanes:
         assert is_recallable(lane) == (way_out(lane, "orders") is None), lane
-        assert is_recallable(lane) == opens(ReplaySource("", lane=lane)), lane
