@@ -131,13 +131,15 @@ def in_words(found: Chosen) -> str:
     return ", ".join(source.name for source in found.sources) or "no place has messages"
 
 
+def by_place(drafts: Sequence[DraftPlan]) -> str:
+    """How many messages there are in each of the places."""
+    return ", ".join(f"{len(each.census.taken):,} in {each.source.name}" for each in drafts)
+
+
 def question(plan: DiscardPlan) -> Iterator[str]:
     """What would be thrown away, and until when it can be restored."""
-    parts = ", ".join(
-        f"{len(draft.census.taken):,} in {draft.source.name}" for draft in plan.drafts
-    )
     number = count(len(plan.letters), "message")
-    yield f"Discard {number} of {plan.chosen.pipeline.name}: {parts}."
+    yield f"Discard {number} of {plan.chosen.pipeline.name}: {by_place(plan.drafts)}."
     yield from told(plan.letters)
     if plan.keeps_copies:
         yield f"They can be restored for {REPORT_DAYS} days."

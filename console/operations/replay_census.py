@@ -137,9 +137,6 @@ class CountedLetter:
     cause: str = ""
     category: str = ""
     error_type: str = ""
-    tenant: str = ""
-    key: str = ""
-    attempts: int = 0
     reason: str = ""
     first_sent: int = 0
     failed_at: float | None = None
@@ -317,9 +314,6 @@ def _counted(found: FoundLetter, pick: Pick) -> CountedLetter:
         copy=pick.message_id,
         cause=pick.cause,
         category=pick.category,
-        tenant=pick.tenant,
-        key=pick.key,
-        attempts=pick.stamp.attempts_used,
         reason=pick.stamp.reason or "",
         first_sent=pick.stamp.first_sent,
         left_out=pick.left_out,
@@ -402,8 +396,7 @@ def _by_ledger(here: Here, source: ReplaySource, selection: Selection) -> Census
             continue
         # It was sent before it failed first.
         first = int(row.failures[0].at * 1000) if row.failures else 0
-        letter = CountedLetter(origin, attempts=row.attempt, first_sent=first)
-        letter = _failed(letter, last)
+        letter = _failed(CountedLetter(origin, first_sent=first), last)
         if first and first / 1000 <= too_old and not takes_all:
             left_out.append(replace(letter, left_out=Reason.EXPIRED))
         else:

@@ -141,7 +141,6 @@ class DraftPlan:
     is about how long the run takes.
     """
 
-    pipeline: DeployedPipeline
     source: ReplaySource
     plan: ReplayPlan
     origins: tuple[str, ...] | None
@@ -190,9 +189,7 @@ def draft_of(
         *(circuits(here) if plan.destination in (MAIN_QUEUE, DELIVER) else ()),
         *_warnings(here, source, plan, counted, seconds),
     ]
-    return DraftPlan(
-        pipeline, source, plan, origins, counted, speed.because, seconds, tuple(warnings)
-    )
+    return DraftPlan(source, plan, origins, counted, speed.because, seconds, tuple(warnings))
 
 
 def planned(here: Here, terms: ReplayPlan, speed: Pace, letters: int) -> ReplayPlan:

@@ -17,7 +17,7 @@ from deadletter.routing.selection import Selection
 
 from . import causes, edits, redrive
 from .again import DueNow, OnceMore, ended, pace_says
-from .discard import in_words, told
+from .discard import by_place, in_words, told
 from .edits import Change
 from .errors import Cause, Problem
 from .letter_walk import FoundLetter
@@ -142,8 +142,14 @@ class RetryPlan:
     causes: Sequence[str] = ()
 
     @property
-    def letters(self) -> int:
-        return sum(len(draft.census.taken) for draft in self.drafts)
+    def runs(self) -> Sequence[DraftPlan]:
+        """The drafts that have a message."""
+        return [draft for draft in self.drafts if draft.census.taken]
+
+    @property
+    def letters(self) -> Sequence[CountedLetter]:
+        """What the runs would take."""
+        return [letter for draft in self.drafts for letter in draft.census.taken]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +230,7 @@ def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -
         raise Problem(f"Run {switch.id} has no such message: nothing was done.", Cause.ABSENT)
     found = Chosen(switch.here, parked_sources(switch.pipeline), Selection(ids=origins))
     plan = _planned(request, found)
-    elsewhere = len(origins) - plan.letters - sum(_left_out(plan).values())
+    elsewhere = len(origins) - len(plan.letters) - sum(_left_out(plan).values())
     note = (
         f"{count(elsewhere, 'message')} of {len(origins):,} are not parked, and not sent: they "
         "have no known outcome, or were sent or discarded since."
@@ -253,13 +259,11 @@ def _planned(request: RetryRequest, found: Chosen) -> RetryPlan:
     )
     see = trial.see if is_edited else None
     drafts = [draft_of(found, source, terms, request.rate, see) for source in by_run]
-    due = DueNow(found, by_due)
-    plan = RetryPlan(request, found, [each for each in drafts if each.census.taken], due)
-    if not plan.drafts and not due:
+    plan = RetryPlan(request, found, drafts, due := DueNow(found, by_due))
+    if not plan.runs and not due:
         if found.or_else is not None:
             return _planned(request, found.or_else)
-        raise Problem(_nothing(found, replace(plan, drafts=drafts)), Cause.ABSENT)
-    plan = replace(plan, drafts=drafts)
+        raise Problem(_nothing(found, plan), Cause.ABSENT)
     held = _held_causes(found)
     more = (f"Cause {each} is counted anew: its hold ends." for each in held)
     plan = replace(plan, notes=(*_left_out_says(plan), *more), causes=held)
@@ -377,32 +381,27 @@ def question(plan: RetryPlan) -> Iterator[str]:
             yield f"Message {after.message_id} would be sent with this change:"
             yield from (f"  {each}" for each in edits.difference(before, after))
         yield from plan.edit.says
-    for draft in plan.drafts:
-        if draft.census.taken:
-            yield from pace_says(draft.plan)
-            yield f"About {in_time(draft.seconds)}, at {draft.rate_because}."
-            if draft.census.looked_at:
-                yield (
-                    f"{count(draft.census.looked_at, 'message')} of {draft.source.name} received "
-                    "to count them: adds 1 to each receive count."
-                )
-    taken = [draft for draft in plan.drafts if draft.census.taken]
-    for text in dict.fromkeys(text for draft in taken for text in draft.warnings):
+    for draft in plan.runs:
+        yield from pace_says(draft.plan)
+        yield f"About {in_time(draft.seconds)}, at {draft.rate_because}."
+        if draft.census.looked_at:
+            yield (
+                f"{count(draft.census.looked_at, 'message')} of {draft.source.name} received "
+                "to count them: adds 1 to each receive count."
+            )
+    for text in dict.fromkeys(text for draft in plan.runs for text in draft.warnings):
         yield f"Note: {text}"
 
 
 def _counts(plan: RetryPlan, found: Chosen) -> Iterator[str]:
-    taken = [draft for draft in plan.drafts if draft.census.taken]
-    if taken:
-        places = ", ".join(f"{len(each.census.taken):,} in {each.source.name}" for each in taken)
+    if plan.runs:
         held = ", held until you resume it" if plan.request.hold else ""
         where = "" if plan.request.to == MAIN_QUEUE else f" to {plan.request.to}"
-        number = count(plan.letters, "message")
-        yield f"Send {number} of {found.pipeline.name} again{where}{held}: {places}."
-        letters = [letter for draft in taken for letter in draft.census.taken]
-        yield from told(letters)
+        number = count(len(plan.letters), "message")
+        yield f"Send {number} of {found.pipeline.name} again{where}{held}: {by_place(plan.runs)}."
+        yield from told(plan.letters)
         yield "What fails again is parked as RUN_FAILED, or for what it fails with."
-        if any(letter.reason == Reason.QUARANTINED for letter in letters):
+        if any(letter.reason == Reason.QUARANTINED for letter in plan.letters):
             yield "Some were parked by a rule: while it is in force, the run parks them again."
 
 
@@ -435,14 +434,14 @@ def begin(session: Session, plan: RetryPlan, reason: str) -> Retried:
         return _answer(session, plan, reason, run.pipeline, len(plan.again), [run])
     assert plan.chosen is not None
     runs = [
-        start(session, draft.because(reason), draft.origins, command="retry")
-        for draft in plan.drafts
-        if draft.census.taken
+        start(session, draft.because(reason), draft.origins, command="retry") for draft in plan.runs
     ]
     due = plan.due.do(reason) if plan.due is not None else 0
     for cause in plan.causes:
         causes.mend(plan.chosen.here, cause, reason)
-    answer = _answer(session, plan, reason, plan.chosen.pipeline.name, plan.letters + due, runs)
+    answer = _answer(
+        session, plan, reason, plan.chosen.pipeline.name, len(plan.letters) + due, runs
+    )
     return replace(answer, due=due)
 
 
