@@ -299,12 +299,7 @@ class FailingNow:
 class FailingReading:
     """All reads of one answer, side by side, until the deadline."""
 
-    def __init__(
-        self,
-        here: Here,
-        chosen: Choice,
-        deadline: Deadline,
-    ) -> None:
+    def __init__(self, here: Here, chosen: Choice, deadline: Deadline) -> None:
         session, pipeline = here.session, here.pipeline
         # Clients are made before threads use them.
         self._here, self._session, self._pipeline = here, session, pipeline

@@ -10,8 +10,7 @@ from math import inf
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import DAY, DEFAULT_PARKING, Mode, Reason, parking_for
-from deadletter.contract import MAIN as MAIN_ID
+from deadletter.contract import DAY, DEFAULT_PARKING, MAIN, Mode, Reason, parking_for
 from deadletter.failure.failure import Failure
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 
@@ -264,7 +263,7 @@ def _looked(searched: Sequence[Here], ids: set[str]) -> tuple[Here, FoundLetter]
     for here in searched:
         session, pipeline = here.session, here.pipeline
         for home, url in pipeline.urls.items():
-            if home == MAIN_ID:
+            if home == MAIN:
                 continue
             session.say(f"Looking into {home} of {pipeline.name}")
             look_into_queue(
@@ -283,7 +282,7 @@ LOOKED = (
     f"DLQs and parking queues beyond the first {MOST} messages of each, and behind the heads of "
     "FIFO groups"
 )
-MAIN = (
+UNSEEN_MAIN = (
     "the main queue; a look there would count as a receive of the consumer's, and hide the message "
     "from it"
 )
@@ -293,17 +292,13 @@ def _absent(problem: Problem, extras: Extras) -> Problem:
     """That nothing is known of the id, with what was not searched, and what that costs."""
     return Problem(
         f"{problem.says} A message that no consumer with the library has tried has no record. Not "
-        f"searched: {LOOKED if extras.look else LOOK}. Not searched: {MAIN}.",
+        f"searched: {LOOKED if extras.look else LOOK}. Not searched: {UNSEEN_MAIN}.",
         Cause.ABSENT,
     )
 
 
 def _places(
-    record: LetterRecord,
-    found: FoundLetter | None,
-    known: Known,
-    notes: list[str],
-    extras: Extras,
+    record: LetterRecord, found: FoundLetter | None, known: Known, notes: list[str], extras: Extras
 ) -> tuple[Sequence[Place], Sequence[str]]:
     """Where the message is, and where it was not looked for."""
     if found is not None:
@@ -316,7 +311,7 @@ def _places(
         here = (processed_by_claim(known.is_business_id),)
     if not here:
         here = (tried_by_claim(is_claimed=claim is not None and claim.is_claimed),)
-    return here, () if here[0].where in _SURE else (LOOKED if extras.look else LOOK, MAIN)
+    return here, () if here[0].where in _SURE else (LOOKED if extras.look else LOOK, UNSEEN_MAIN)
 
 
 _SURE = (Where.WAITING, Where.RUN, Where.PROCESSED, Where.SUPERSEDED, Where.DISCARDED)
@@ -447,10 +442,7 @@ def _stamp(record: LetterRecord, found: FoundLetter | None) -> Stamp | None:
 
 
 def _time_line(
-    record: LetterRecord,
-    found: FoundLetter | None,
-    here: Sequence[Place],
-    notes: list[str],
+    record: LetterRecord, found: FoundLetter | None, here: Sequence[Place], notes: list[str]
 ) -> Sequence[MessageAct]:
     """Every act on the message that is on record, the earliest first."""
     acts = [*_own_acts(record, found), *map(_run_act, record.tickets), *_places_since(here)]

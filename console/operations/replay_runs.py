@@ -480,11 +480,7 @@ _NO_TASK = {"TaskDoesNotExist", "TaskTimedOut", "InvalidToken"}
 
 
 def _allowed(
-    change: Callable[..., ReplayRun],
-    run: ReplayRun,
-    done: str,
-    at: float = 0.0,
-    by: str = "",
+    change: Callable[..., ReplayRun], run: ReplayRun, done: str, at: float = 0.0, by: str = ""
 ) -> ReplayRun:
     try:
         return change(run, at=at, by=by)
