@@ -378,7 +378,7 @@ def test_a_fruitless_run_that_is_yet_to_come_keeps_no_message() -> None:
 
 WRITES = frozenset(
     (
-        *("put", "change", "update", "add", "write_many", "write_together", "change_together"),
+        *("put", "change", "changed", "together", "write_many"),
         *("put_item", "update_item", "batch_write_item", "transact_write_items"),
     )
 )
@@ -397,6 +397,8 @@ ELSEWHERE = frozenset(
         ("run_letters", "close"),
         # The tests of shared faults damage what it writes.
         *(("shared_look", "__call__"), ("shared_look", "_take")),
+        # It puts an intent as `write` does.
+        ("journal", "merge"),
         # It writes the pace that the breaker writes.
         ("outcomes", "_set_pace"),
         # The tests of its store damage each part of what it writes.
