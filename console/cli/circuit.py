@@ -53,7 +53,7 @@ def _row(circuit: CircuitRow, now: datetime) -> Sequence[Part]:
         circuit.pipeline,
         circuit.key,
         _state(circuit),
-        duration((now - circuit.since).total_seconds()) if circuit.since else "",
+        duration(now - circuit.since) if circuit.since else "",
         str(circuit.times_opened),
         "paused" if circuit.consumer_paused else "",
         f"{circuit.forced_by}, {end}" if circuit.forced else "",

@@ -102,7 +102,7 @@ def _row(group: MessageGroup, by: By, now: datetime) -> tuple[Part, ...]:
     if group.tenant:
         tenants = f"1 {group.tenant[:_LONGEST_TENANT]}"
     least = "≥ " if group.is_at_least else ""
-    last = "" if group.last_seen is None else duration((now - group.last_seen).total_seconds())
+    last = "" if group.last_seen is None else duration(now - group.last_seen)
     return (
         Styled(_name(group, by), "strong"),
         f"{least}{group.messages:,}",
@@ -144,7 +144,7 @@ def _failure(group: MessageGroup) -> str:
 
 def marked(cause: CauseRow, now: datetime) -> Line:
     """A cause's mark: since when it stands and until when, and by whom it was ended."""
-    since = f" for {duration((now - cause.since).total_seconds())}" if cause.since else ""
+    since = f" for {duration(now - cause.since)}" if cause.since else ""
     is_ahead = cause.until is not None and cause.until > now
     until = f" until {clock(cause.until, now)}" if is_ahead and cause.until else ""
     error = f" ({cause.error_type})" if cause.error_type else ""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from shlex import quote
 from typing import Any
 
 from ..operations.list import VERB, ListedMessage, MessageList
 from ..operations.places import SearchedPlace, UnsearchedPlace
-from ..operations.words import clock, count, duration, size
+from ..operations.words import clock, count, duration, size, some
 from .output import Block, Line, Styled, line, said, typed
 from .verb import View
 
@@ -53,9 +52,7 @@ def show(answer: MessageList) -> Iterator[Block]:
 
 
 def _of(answer: MessageList) -> str:
-    names = ", ".join(answer.pipelines[:3])
-    more = len(answer.pipelines) - 3
-    where = f" in {names}{f' and {more:,} more' if more > 0 else ''}" if names else ""
+    where = f" in {some(answer.pipelines, 3)}" if answer.pipelines else ""
     return f"{where}; account {answer.account}, {answer.region}"
 
 
@@ -78,7 +75,7 @@ def _message(message: ListedMessage, answer: MessageList) -> Iterator[Block]:
         f"yours {message.business_id}" if message.business_id else "",
         f"tenant {message.tenant}" if message.tenant else "",
         f"cause {message.cause[:8]}" if message.cause else "",
-        f"for {_since(message.since, now)}" if message.since else "",
+        f"for {duration(now - message.since)}" if message.since else "",
         f"due {clock(message.due, now)}" if message.due else "",
         f"sent back {count(message.attempts, 'time')}" if message.attempts else "",
         f"rule {message.rule}" if message.rule else "",
@@ -105,10 +102,6 @@ def content(body: str, attributes: Mapping[str, Any], indent: int = 0) -> Iterat
     yield from (line(f"{name} = {value}", indent=indent) for name, value in attributes.items())
 
 
-def _since(at: datetime, now: datetime) -> str:
-    return duration((now - at).total_seconds())
-
-
 def not_searched(
     unsearched: Sequence[UnsearchedPlace], *, is_found: bool, several: bool = False
 ) -> Iterator[Block]:
@@ -120,13 +113,8 @@ def not_searched(
         by_reason.setdefault(place.why, []).append(f"{place.place}{of}{holds}")
     for why, places in by_reason.items():
         says = Styled("Not searched: ", "strong" if is_found else "alarm")
-        yield line(says, _some(places))
+        yield line(says, some(places, _MAX_PLACES))
         yield line(why, indent=2)
-
-
-def _some(places: Sequence[str]) -> str:
-    more = len(places) - _MAX_PLACES
-    return ", ".join(places[:_MAX_PLACES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 VIEWS = (View(VERB, show, attention=lambda answer: not answer.is_sure),)

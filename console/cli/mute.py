@@ -36,11 +36,7 @@ def _stands(answer: PipelineMute, mute: AlarmMute) -> str:
         case "SCHEDULED" if mute.begins is not None:
             return f"{alarms} muted from {clock(mute.begins, answer.at)} {until}."
         case _:
-            left = (
-                ""
-                if mute.until is None
-                else f", for another {duration((mute.until - answer.at).total_seconds())}"
-            )
+            left = "" if mute.until is None else f", for another {duration(mute.until - answer.at)}"
             return f"{alarms} muted {until}{left}."
 
 

@@ -93,7 +93,7 @@ def _state(rule: ListedRule, now: datetime) -> Iterator[Part]:
 
 
 def _ago(last: datetime | None, now: datetime) -> str:
-    return "" if last is None else f", last {duration((now - last).total_seconds())} ago"
+    return "" if last is None else f", last {duration(now - last)} ago"
 
 
 # Changes.

@@ -249,7 +249,7 @@ def _changed(run: ReplayRow, now: datetime) -> str:
     if run.changed is None:
         return ""
     because = f": {run.because}" if run.because else ""
-    ago = duration((now - run.changed).total_seconds())
+    ago = duration(now - run.changed)
     return f"{ago} ago by {run.by or 'its execution'}{because}"
 
 

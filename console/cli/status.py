@@ -229,7 +229,7 @@ def _last_ending(pipeline: PipelineStatus, now: datetime) -> Part:
     ending = None if source is None else source.last_ending
     if ending is None:
         return Styled("none known", "faint")
-    ago = "" if ending.at is None else f"{duration((now - ending.at).total_seconds())} ago; "
+    ago = "" if ending.at is None else f"{duration(now - ending.at)} ago; "
     why = f" because {ending.stopped}" if ending.stopped else "; why is not on record"
     text = f"{ago}ended{why}"
     trouble = ending.trouble or "what kept it from its work is not on record"
@@ -252,7 +252,7 @@ def _outlook(outlook: Outlook, now: datetime) -> Iterator[Block]:
     if empty_at is None:
         yield line("DLQ empty: ", Styled(because, "alarm" if is_measured else "faint"))
     elif is_measured:
-        left = duration((empty_at - now).total_seconds())
+        left = duration(empty_at - now)
         yield line(f"DLQ empty: at {clock(empty_at, now)}, in {left} ({because})")
     if outlook.seconds_to_expiry is not None and outlook.expires_in is not None:
         first = duration(outlook.seconds_to_expiry)
@@ -338,7 +338,7 @@ def _last_run_at(run: Mapping[str, Any] | None, now: datetime) -> Part:
     if run is None:
         return Styled("none known", "faint")
     at = moment(run.get("at"))
-    when = f"{duration((now - at).total_seconds())} ago" if at else "unknown"
+    when = f"{duration(now - at)} ago" if at else "unknown"
     return Styled(when, "alarm") if counter(run, "failed") else when
 
 

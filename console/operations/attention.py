@@ -64,7 +64,7 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
     if pipeline.sources and ran_at is None:
         yield Seen(TroubleKind.WATCH_NEVER_RAN)
     elif pipeline.sources and ran_at is not None and now - ran_at > _WATCH_OVERDUE:
-        yield seen(TroubleKind.WATCH_SILENT, ago=duration((now - ran_at).total_seconds()))
+        yield seen(TroubleKind.WATCH_SILENT, ago=duration(now - ran_at))
     for source in pipeline.sources or ():
         yield from _source(pipeline, source, now)
     if failed := counter(pipeline.last_run, "failed"):
@@ -119,13 +119,13 @@ def _source(pipeline: PipelineStatus, source: SourceStatus, now: datetime) -> It
         why = ending.stopped if trouble in ending.stopped else f"{ending.stopped} ({trouble})"
         more = {"source": source.source} if source.source in pipeline.dedicated else {}
         if ending.at:
-            more["ago"] = duration((now - ending.at).total_seconds())
+            more["ago"] = duration(now - ending.at)
         yield seen(TroubleKind.RUN_FAILED, queue=queue, why=why, **more)
     for counted, at in source.troubles.items():
         # Those are named one by one, if their names are known.
         is_named = counted == Count.BAD_ROW and pipeline.bad_rows
         if now - at <= _RECENT and not is_named:
-            means, ago = _meaning(counted), duration((now - at).total_seconds())
+            means, ago = _meaning(counted), duration(now - at)
             yield seen(TroubleKind.COUNTED, queue=queue, count=counted, means=means, ago=ago)
     if source.looks and is_held:
         runs = "observe has" if observes else "runs that move nothing have"
@@ -518,7 +518,7 @@ class _Cards:
 
     def ringing(self, alarm: AlarmState) -> Attention:
         """An alarm whose reason is not known; it may be one of your own."""
-        ago = duration((self._now - alarm.since).total_seconds())
+        ago = duration(self._now - alarm.since)
         says = f"{alarm.name} is in ALARM since {clock(alarm.since, self._now)}, {ago} ago"
         return Attention(self._pipeline.name, None, says, alarm=alarm.name)
 

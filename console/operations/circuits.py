@@ -23,7 +23,7 @@ from .errors import Cause, Problem, aws_errors, explain
 from .selection import NamedPipelines, Pipeline
 from .session import Answer, Session
 from .verbs import Asked, Verb
-from .words import clock, count, duration, ending, moment
+from .words import clock, count, duration, ending, moment, some
 
 if TYPE_CHECKING:
     from deadletter.aws.breaker import DynamoDBBreaker
@@ -178,10 +178,7 @@ def _known_keys(breaker: DynamoDBBreaker, pipeline: str, key: str) -> str:
         return SequenceMatcher(None, other.lower(), key.lower(), autojunk=False).ratio()
 
     nearest = sorted(known, key=lambda other: (-likeness(other), other))
-    more = len(nearest) - _MAX_NAMED
-    names = ", ".join(nearest[:_MAX_NAMED])
-    others = f" and {count(more, 'other')}" if more > 0 else ""
-    return f"it has {names}{others}."
+    return f"it has {some(nearest, _MAX_NAMED)}."
 
 
 def own_and_troubled(session: Session, app: App, pipeline: DeployedPipeline) -> list[Circuit]:
@@ -301,7 +298,7 @@ def until_when(until: datetime | None, now: datetime) -> str:
 def pace_of(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     """What slows calls while the circuit is closed, in words; nothing if nothing does."""
     if (paced := circuit.paced) is not None:
-        since = paced.since and f", since {duration((now - paced.since).total_seconds())}"
+        since = paced.since and f", since {duration(now - paced.since)}"
         yield (
             f"paced: {paced.limit:.3g} calls a second, about {count(paced.waiting, 'message')} "
             f"wait{since or ''}, because {paced.because}"

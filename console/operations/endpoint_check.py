@@ -149,7 +149,7 @@ def complaints(answer: EndpointCheck) -> list[str]:
             reasons.append(f"it answered {status}")
     expires = answer.certificate.expires if answer.certificate else None
     if expires is not None and expires - answer.at < _SOON:
-        left = duration((expires - answer.at).total_seconds())
+        left = duration(expires - answer.at)
         reasons.append(f"its certificate ends in {left}")
     return reasons
 
@@ -161,7 +161,7 @@ def in_words(answer: EndpointCheck) -> Iterator[str]:
     if (certificate := answer.certificate) is not None:
         yield f"certificate: {certificate.subject}, from {certificate.issuer}"
         if certificate.expires is not None:
-            left = duration((certificate.expires - answer.at).total_seconds())
+            left = duration(certificate.expires - answer.at)
             yield f"certificate ends on {certificate.expires:%Y-%m-%d}, in {left}"
     if answer.status is not None:
         yield f"{answer.method}: {answer.status} in {answer.seconds:.2f} s"

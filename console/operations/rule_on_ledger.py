@@ -23,7 +23,7 @@ from .matching import field_holds, holds, known_of, unkept
 from .queue import depth
 from .selection import Choice, key_of
 from .session import Here, Session
-from .words import clock, count, moment
+from .words import clock, count, moment, some
 
 if TYPE_CHECKING:
     from deadletter.redrive.waiting_room import LaneCount
@@ -187,10 +187,8 @@ def _hints(pattern: Pattern, known: Sequence[Mapping[str, Any]]) -> Iterator[str
             typed = near[:8] if name == "cause" else near
             yield f"Did you mean {name}={typed} ({values[near]:,})?"
         elif values:
-            some = [f"{value} ({n:,})" for value, n in values.most_common(_MOST_VALUES)]
-            more = len(values) - len(some)
-            others = f" and {count(more, 'other')}" if more else ""
-            yield f"{name} is {', '.join(some)}{others} here."
+            listed = [f"{value} ({n:,})" for value, n in values.most_common()]
+            yield f"{name} is {some(listed, _MOST_VALUES)} here."
         else:
             yield f"No message here has {name}."
 

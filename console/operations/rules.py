@@ -521,7 +521,7 @@ def _until(rule: Rule, now: datetime) -> str:
     if rule.expires_at is None:
         return f"{text}, without an end"
     end = datetime.fromtimestamp(rule.expires_at, UTC)
-    return f"{text}, until {clock(end, now)} (in {duration((end - now).total_seconds())})"
+    return f"{text}, until {clock(end, now)} (in {duration(end - now)})"
 
 
 # Pipelines of which each is told; of more, only those with something to say are.

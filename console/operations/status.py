@@ -171,7 +171,7 @@ def because(
         kind, times = TroubleKind.FUNCTION_FAILS, failed
     facts: dict[str, Fact] = {"function": silence.function, "schedule": silence.schedule}
     facts |= {"table": messages_table, "times": times, "starts": started}
-    return Seen(kind, facts | {"ago": duration((now - silence.since).total_seconds())})
+    return Seen(kind, facts | {"ago": duration(now - silence.since)})
 
 
 def _silent(

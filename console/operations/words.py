@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from deadletter.contract import (
@@ -23,15 +24,24 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else noun + 's'}"
 
 
-def duration(seconds: float) -> str:
-    """A span of time in its two largest units: "45 s", "58 min", "2 h 05 min", "3 d 4 h"."""
-    whole = max(0, int(seconds))
+def duration(span: float | timedelta) -> str:
+    """A span of time in its two largest units: "45 s", "58 min", "2 h 05 min", "3 d 4 h".
+
+    A number is of seconds.
+    """
+    whole = max(0, int(span.total_seconds() if isinstance(span, timedelta) else span))
     minutes, hours, days = whole // 60, whole // 3600, whole // 86_400
     if days:
         return f"{days} d {hours % 24} h"
     if hours:
         return f"{hours} h {minutes % 60:02} min"
     return f"{minutes} min" if minutes else f"{whole} s"
+
+
+def some(texts: Sequence[str], most: int) -> str:
+    """The first of these texts, and how many more there are."""
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def size(number: int) -> str:

@@ -62,7 +62,7 @@ def _lines(text: str) -> Markup:
 
 
 def _ago(at: datetime | None, now: datetime) -> str:
-    return "" if at is None else f"{duration((now - at).total_seconds())} ago"
+    return "" if at is None else f"{duration(now - at)} ago"
 
 
 def heat(number: int, most: int) -> int:

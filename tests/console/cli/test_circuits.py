@@ -189,7 +189,7 @@ def test_at_most_twenty_known_keys_are_named_the_nearest_first(orders: Any, dlq:
     done = dlq("circuit open acme-crop", *HELD)
     named = done.output.partition("it has ")[2].partition(" and ")[0].split(", ")
     assert (len(named), named[0]) == (20, "acme-corp")
-    assert "and 42 others." in done.output
+    assert "and 42 more." in done.output
 
 
 def test_a_new_key_is_held_if_the_person_says_that_it_is_right(orders: Any, dlq: Any) -> None:

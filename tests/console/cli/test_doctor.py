@@ -228,17 +228,14 @@ def test_a_mapping_that_a_circuit_has_paused_is_not_to_be_enabled(
 
 
 def test_the_tag_of_a_paused_mapping_is_read_as_our_circuits_write_it() -> None:
-    class Functions:
-        def list_tags(self, Resource: str) -> Any:  # noqa: N803 - the name is boto3's
-            if Resource == "denied":
-                raise client_error("ListTags", "AccessDeniedException", "no")
-            return {"Tags": {PAUSE_TAG: "x"} if Resource == "paused" else {"team": "x"}}
+    def list_tags(Resource: str) -> Any:  # noqa: N803 - the name is boto3's
+        if Resource == "denied":
+            raise client_error("ListTags", "AccessDeniedException", "no")
+        return {"Tags": {PAUSE_TAG: "x"} if Resource == "paused" else {"team": "x"}}
 
-    aws: Any = SimpleNamespace(functions=Functions())
-    said = [
-        doctor._has_pause_tag(aws, {"EventSourceMappingArn": arn})
-        for arn in ("paused", "other", "denied", "")
-    ]
+    aws: Any = SimpleNamespace(functions=SimpleNamespace(list_tags=list_tags))
+    rows = [{"EventSourceMappingArn": arn} for arn in ("paused", "other", "denied", "")]
+    said = [doctor._has_pause_tag(aws, row) for row in rows]
     assert said == [True, False, None, None]
 
 
