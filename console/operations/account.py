@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES
 
 from .aws import Aws, rows
 from .deadline import Asking
+from .dlqs import CdkJson
 from .doctor_checks import ERROR, WARNING, DoctorFault, Examined, QueueFault, findings, worst_first
-from .errors import Cause, Problem
 from .key_policy import key_uses, read_key
 
 # How many of a kind a deployment makes at most: for the app, and for each pipeline.
@@ -51,15 +50,9 @@ _WAYS_OUT = ("NatGatewayId", "TransitGatewayId", "NetworkInterfaceId", "Instance
 
 
 def planned(file: Path) -> Mapping[str, Any]:
-    """The context of a cdk.json; empty if there is no such file. Raises Problem."""
-    try:
-        context = json.loads(file.read_text(encoding="utf-8"))["context"]
-        return {**context, "pipelines": [*context["pipelines"]]}
-    except FileNotFoundError:
-        return {"pipelines": [{}]}
-    except (ValueError, KeyError, TypeError) as error:
-        says = f"{file} has no context with pipelines that can be read: `cdk synth` says why."
-        raise Problem(says, Cause.INPUT) from error
+    """The context of a cdk.json, of one pipeline if it names none. Raises Problem."""
+    settings = CdkJson(file)
+    return {**settings.context, "pipelines": settings.pipelines or [{}]}
 
 
 def examined(aws: Aws, ask: Asking, context: Mapping[str, Any]) -> Sequence[QueueFault]:

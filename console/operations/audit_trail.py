@@ -119,7 +119,7 @@ def _name(row: Row) -> str:
 
 def _take_out(history: list[Row], row: Row) -> None:
     """Removes the row of the history that a change by `dlq` has made, the nearest in time."""
-    if not _is_of_rule(row) and not _is_of_endpoint(row):
+    if not str(row["command"]).startswith(("rules ", "endpoint ")):
         return
     difference = _difference(row.get("before"), row.get("after"))
     same = [
@@ -181,10 +181,6 @@ def _by_dlq(row: Row, end: Row | None) -> AuditLine:
         after=_in_order(row, ended.get("after", row.get("after"))),
         ended=_time(end) if end else None,
     )
-
-
-def _is_of_endpoint(row: Row) -> bool:
-    return str(row["command"]).startswith("endpoint ")
 
 
 def _is_of_rule(row: Row) -> bool:

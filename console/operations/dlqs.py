@@ -199,7 +199,7 @@ class CdkJson:
     @property
     def pipelines(self) -> Sequence[Mapping[str, Any]]:
         """The pipelines that it holds."""
-        listed = self._context.get("pipelines", [])
+        listed = self.context.get("pipelines", [])
         if isinstance(listed, list) and all(isinstance(each, dict) for each in listed):
             return listed
         says = f"{self.path}: context.pipelines is not a list of objects; repair it first."
@@ -221,7 +221,7 @@ class CdkJson:
 
     def with_pipelines(self, added: Sequence[Mapping[str, Any]], app: str) -> Mapping[str, Any]:
         """The file's content with these pipelines at the end, and without the sample."""
-        context = {"app": app, **self._context, "pipelines": [*self._kept, *added]}
+        context = {"app": app, **self.context, "pipelines": [*self._kept, *added]}
         start = {} if self._data else {**self._for_editors, "app": "python3 app.py"}
         return {**start, **self._data, "context": context}
 
@@ -245,7 +245,8 @@ class CdkJson:
         return [pipeline for pipeline in self.pipelines if pipeline != SAMPLE]
 
     @property
-    def _context(self) -> Mapping[str, Any]:
+    def context(self) -> Mapping[str, Any]:
+        """The settings that it holds."""
         context = self._data.get("context", {})
         if not isinstance(context, dict):
             raise Problem(f"{self.path}: context is not an object; repair it first.", Cause.INPUT)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from deadletter.contract import REPORT_DAYS
@@ -47,17 +46,6 @@ class RestoreRequest:
     pipeline: Pipeline = None
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
-    """Messages that one run has thrown away, who had it do so, when it began, and why."""
-
-    run: str
-    messages: int
-    at: float
-    by: str
-    because: str
-
-
 @dataclass(slots=True)
 class _Copies:
     """What the copies say that were read so far; bodies are not kept."""
@@ -70,14 +58,15 @@ class _Copies:
 class RestorePlan:
     """Discarded messages that would come back: counted, and nothing changed.
 
-    `source` is what the run takes: the copies of one run, or of all.
+    `source` is what the run takes: the copies of one run, or of all. `discards` are the runs that
+    have thrown them away, each with how many of them, and the first.
     """
 
     pipeline: DeployedPipeline
     source: str
     selection: Selection
     letters: Sequence[CountedLetter]
-    discards: Sequence[Discard]
+    discards: Sequence[tuple[str, int, DiscardedLetter]]
     damaged: Sequence[str]
 
 
@@ -161,13 +150,10 @@ def question(plan: RestorePlan) -> Iterator[str]:
     number = count(len(plan.letters), "discarded message")
     yield f"Restore {number} of {plan.pipeline.name}, as they were: they are parked then."
     yield from told(plan.letters)
-    for discard in plan.discards:
-        at = moment(discard.at)
+    for run, messages, first in plan.discards:
+        at = moment(first.at)
         when = f" at {at:%Y-%m-%d %H:%M} UTC" if at else ""
-        yield (
-            f"Run {discard.run} discarded {discard.messages:,} of them{when}, for {discard.by}: "
-            f"{discard.because}"
-        )
+        yield f"Run {run} discarded {messages:,} of them{when}, for {first.by}: {first.because}"
     if plan.damaged:
         yield f"Note: these copies can't be read, and stay: {', '.join(plan.damaged)}"
 
@@ -219,19 +205,18 @@ def _read(here: Here, folders: Sequence[str], copies: _Copies) -> Iterator[Found
     """Each discarded letter, as it was parked; notes in `copies` who discarded it."""
     for run in folders:
         for copy in discarded(here, run, copies.damaged):
-            copies.discards[copy.letter.message_id] = (run, copy)
+            without_body = replace(copy, letter=replace(copy.letter, body=""))
+            copies.discards[copy.letter.message_id] = (run, without_body)
             yield as_parked(copy)
 
 
 def _discards(
     letters: Sequence[CountedLetter], known: Mapping[str, tuple[str, DiscardedLetter]]
-) -> Sequence[Discard]:
-    """The discards that these letters were thrown away by, the latest first."""
-    runs = Counter(known[letter.copy][0] for letter in letters)
-    first: dict[str, DiscardedLetter] = {}
+) -> Sequence[tuple[str, int, DiscardedLetter]]:
+    """The runs that threw these letters away, how many, and the first; the latest run first."""
+    by_run: dict[str, list[DiscardedLetter]] = {}
     for letter in letters:
         run, discarded = known[letter.copy]
-        if run not in first or discarded.at < first[run].at:
-            first[run] = discarded
-    found = [Discard(run, runs[run], each.at, each.by, each.because) for run, each in first.items()]
-    return sorted(found, key=lambda each: -each.at)
+        by_run.setdefault(run, []).append(discarded)
+    found = [(run, len(some), min(some, key=lambda each: each.at)) for run, some in by_run.items()]
+    return sorted(found, key=lambda row: -row[2].at)

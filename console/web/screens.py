@@ -14,17 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ..operations import (
-    audit_trail,
-    circuits,
-    groups,
-    rules,
-    show,
-    status,
-)
-from ..operations import (
-    list as listing,
-)
+from ..operations import audit_trail, circuits, groups, rules, show, status
+from ..operations import list as listing
 from ..operations.errors import Cause, Denied, Problem, explain
 from ..operations.grouping import By
 from ..operations.replay_report import MEANING

@@ -266,5 +266,5 @@ def test_what_is_to_be_deployed_is_read_from_cdk_json(tmp_path: Path) -> None:
     assert planned(file) == {"app": "shop", "pipelines": [{}, {}]}
     for text in ("{", "[]", '{"context": {"pipelines": 3}}', '{"context": []}'):
         file.write_text(text)
-        with pytest.raises(Problem, match="cdk synth"):
+        with pytest.raises(Problem, match="repair it first"):
             planned(file)
