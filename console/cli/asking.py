@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -97,16 +97,18 @@ def reason(given: str | None, change: str) -> str:
     return checked_reason(text, change)
 
 
-def end_or_never(
-    now: datetime, subject: str, *, suggested: str = SUGGESTED, never: bool = True
-) -> datetime | None:
-    """The end of `subject` ("the rule"), as a person types it; None for "never", if allowed.
+def dated(
+    plan: Any, now: datetime, subject: str, *, suggested: str = SUGGESTED, never: bool = True
+) -> Any:
+    """The plan with the end of `subject` ("the rule"), which a person is asked for if it has none.
 
     Raises Problem for a text that is not a time, for a time in the past, and without a terminal.
     """
+    if plan.is_dated:
+        return plan
     allowed = f"7d, an ISO 8601 time, {NEVER}" if never else "2h, an ISO 8601 time"
     given = ask(f"When does it end? {allowed} [{suggested}]")
     if given is None:
         also = f", or --expires {NEVER}" if never else ""
         raise Problem(f"Say when {subject} ends: --expires {suggested}{also}.", Cause.INPUT)
-    return ending(given or suggested, now, subject, never=never)
+    return plan.ending(ending(given or suggested, now, subject, never=never))

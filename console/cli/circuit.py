@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from deadletter.circuit.state import State
 
@@ -29,13 +30,9 @@ from .verb import View
 SUGGESTED = "2h"
 
 
-def _ask(_: Session, plan: CircuitPlan) -> CircuitPlan:
-    """Asks until when, if that was not said."""
-    if plan.is_dated:
-        return plan
+def _ask(_: Session, plan: CircuitPlan) -> Any:
     never = plan.state is State.OPEN
-    now, subject = plan.now, "the override"
-    return plan.ending(asking.end_or_never(now, subject, suggested=SUGGESTED, never=never))
+    return asking.dated(plan, plan.now, "the override", suggested=SUGGESTED, never=never)
 
 
 def _is_troubled(answer: CircuitList) -> bool:

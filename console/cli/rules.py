@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from shlex import quote
+from typing import Any
 
 from deadletter.contract import EVERY_PIPELINE
 
@@ -99,11 +100,8 @@ def _ago(last: datetime | None, now: datetime) -> str:
 # Changes.
 
 
-def _ending(session: Session, plan: AddPlan) -> AddPlan:
-    """The rule with the end that a person gives it, if none was typed."""
-    if plan.has_end:
-        return plan
-    return plan.ending(asking.end_or_never(session.now, "the rule"))
+def _ask(session: Session, plan: AddPlan) -> Any:
+    return asking.dated(plan, session.now, "the rule")
 
 
 def _changed(change: ChangedRule) -> Iterator[Block]:
@@ -129,7 +127,7 @@ def _applied(answer: AppliedRules) -> Iterator[Block]:
 
 VIEWS = (
     View(rules.LIST, _list),
-    View(rules.ADD, _changed, ask=_ending, says_plan=True),
+    View(rules.ADD, _changed, ask=_ask, says_plan=True),
     *(View(verb, _changed) for verb in (rules.DISABLE, rules.REMOVE, rules.UNDO)),
     View(APPLY, _applied, attention=lambda answer: answer.raced),
 )

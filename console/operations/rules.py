@@ -315,10 +315,6 @@ def _revised(session: Session, plan: RulePlan, reason: str) -> Mapping[str, Any]
     )
 
 
-def _question(plan: RulePlan) -> Iterator[str]:
-    yield from plan.says
-
-
 # A rule is added.
 
 
@@ -371,7 +367,7 @@ class AddedRule(ChangedRule):
 class AddPlan(RulePlan):
     """A valid rule that is not written yet.
 
-    `notes` are what to know of it, a sentence each, and `has_end` says whether a person has said
+    `notes` are what to know of it, a sentence each, and `is_dated` says whether a person has said
     when it ends, if only that it never does.
     """
 
@@ -379,17 +375,17 @@ class AddPlan(RulePlan):
     notes: Sequence[str]
     matches: Sequence[RuleMatches]
     now: datetime
-    has_end: bool
+    is_dated: bool
 
     def ending(self, at: datetime | None) -> AddPlan:
         """The same rule with an end, or None for never."""
         if at is None:
-            return replace(self, has_end=True)
+            return replace(self, is_dated=True)
         text = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         rule = replace(self.rule, expires_at=datetime.fromisoformat(text).timestamp())
         [change] = self.changes
         after = canonical({**(change.after or {}), "expires_at": text})
-        return replace(self, changes=[replace(change, after=after)], rule=rule, has_end=True)
+        return replace(self, changes=[replace(change, after=after)], rule=rule, is_dated=True)
 
 
 def _planned(session: Session, request: RuleAddRequest) -> AddPlan:
@@ -432,7 +428,7 @@ def _planned(session: Session, request: RuleAddRequest) -> AddPlan:
         notes=[*notes_of(rule, columns, terms, session.clock()), *([tie] if tie else [])],
         matches=matches_in(session, app, pipelines, rule.pattern),
         now=session.now,
-        has_end=False,
+        is_dated=False,
     )
     if request.expires is None:
         return plan
@@ -734,7 +730,9 @@ ADD = Verb(
     commit=_add,
 )
 
-_CHANGES_ONE = partial(Verb, change="A rule", question=_question, commit=_revise, plans=False)
+_CHANGES_ONE = partial(
+    Verb, change="A rule", question=lambda plan: iter(plan.says), commit=_revise, plans=False
+)
 
 DISABLE = _CHANGES_ONE(
     name="disable",
