@@ -73,7 +73,7 @@ def budgets() -> list[Budget]:
                 ("aws", 7_173, 4_700),
                 ("aws/wiring", 1_491, 550),
                 ("testing", 3_440, 1_850),
-                ("redrive", 4_264, 3_010),
+                ("redrive", 4_266, 3_010),
                 ("replay", 4_751, 2_440),
                 ("pace", 876, 400),
                 ("outage", 1_294, 1_030),
@@ -81,7 +81,7 @@ def budgets() -> list[Budget]:
             )
         ),
         # +69 lines and a module: the least policy of a deployment.
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_350, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 76_352, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_123, 2_500),
         Budget("code lines of tests", partial(code_lines_in, "tests"), 116_480, 50_000),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 580, 340),

@@ -86,7 +86,9 @@ class QueueSource:
             chunk = self._in_hand.take(granted)
             run.note_chunk_bytes(self._in_hand.taken_bytes)
             # SQS may show a letter to two workers of the run at once.
-            mine = self._known.take(received.letter.message_id for received in chunk)
+            copies = [received.letter.message_id for received in chunk]
+            # Without a letter it waits for no other worker that reads the journal.
+            mine = self._known.take(copies) if copies else set()
             self._unjudged = [each for each in chunk if each.letter.message_id in mine]
             self._redriven = 0
             try:
@@ -95,7 +97,8 @@ class QueueSource:
                 self._release(self._unjudged)
                 raise
             finally:
-                self._known.put_back(mine)
+                if mine:
+                    self._known.put_back(mine)
         run.give_back(granted - self._redriven)
         # After the move: the next letters of its FIFO groups may only be visible now.
         run.note_chunk(len(chunk))
