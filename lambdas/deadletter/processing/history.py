@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from deadletter.contract import Reason
-from deadletter.failure.about_letter import about_letter
+from deadletter.failure.cause_index import about_letter
 from deadletter.failure.classify import Diagnosis
 from deadletter.failure.failure import MOST_BECAUSE, Failure
 from deadletter.failure.fate import Fate
