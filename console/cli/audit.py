@@ -10,7 +10,7 @@ from ..operations.audit_trail import OUTSIDE, VERB, AuditLine, AuditTrail
 from ..operations.rule_table import column_changes
 from ..operations.words import clock, count
 from .output import Block, Styled, line
-from .verb import View
+from .verb import VerbView
 
 
 def _show(answer: AuditTrail) -> Iterator[Block]:
@@ -65,4 +65,4 @@ def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | Non
         yield from column_changes(known if before else {}, after or {})
 
 
-VIEWS = (View(VERB, _show),)
+VIEWS = (VerbView(VERB, _show),)

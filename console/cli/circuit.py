@@ -23,7 +23,7 @@ from ..operations.session import Session
 from ..operations.words import duration
 from . import asking
 from .output import Block, Part, Styled, TextTable, line, said
-from .verb import View
+from .verb import VerbView
 
 # Long enough to call for help, and over before it is forgotten: a circuit held open holds
 # every message of its dependency.
@@ -81,7 +81,7 @@ def _show_changed(change: CircuitChange) -> Iterator[Block]:
 
 
 VIEWS = (
-    View(LIST, _show_list, check=_is_troubled),
-    *(View(verb, _show_changed, ask=_ask) for verb in HOLDS),
-    View(RELEASE, _show_changed),
+    VerbView(LIST, _show_list, check=_is_troubled),
+    *(VerbView(verb, _show_changed, ask=_ask) for verb in HOLDS),
+    VerbView(RELEASE, _show_changed),
 )

@@ -10,7 +10,7 @@ from ..operations.pager import PagerTest
 from ..operations.removal import Removal
 from ..operations.words import count
 from .output import Block, Line, Styled, line, said, typed
-from .verb import View
+from .verb import VerbView
 
 
 def _attention(answer: Examination) -> bool:
@@ -105,4 +105,4 @@ def _with_command(says: str, command: str | None) -> Iterator[Block]:
         yield from typed(command, 6)
 
 
-VIEWS = (View(VERB, show, attention=_attention),)
+VIEWS = (VerbView(VERB, show, attention=_attention),)

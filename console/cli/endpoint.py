@@ -8,7 +8,7 @@ from ..operations.endpoint_check import in_words
 from ..operations.endpoints import CHANGES, LIST, EndpointChange, EndpointList
 from ..operations.words import count
 from .output import Block, Line, Styled, TextTable, line
-from .verb import View
+from .verb import VerbView
 
 
 def _show_list(answer: EndpointList) -> Iterator[Block]:
@@ -32,7 +32,7 @@ def _show_list(answer: EndpointList) -> Iterator[Block]:
         yield TextTable(("TENANT", "ENDPOINT", "URL", "STANDING", ">SECRETS", "BECAUSE"), rows)
 
 
-def _show_changed(answer: EndpointChange) -> Iterator[Block]:
+def _show_change(answer: EndpointChange) -> Iterator[Block]:
     each = answer.endpoint
     because = f": {each.because}" if each.because else ""
     yield line(f"Endpoint {each.tenant}/{each.endpoint} ({each.url}) is {each.standing}{because}.")
@@ -41,6 +41,6 @@ def _show_changed(answer: EndpointChange) -> Iterator[Block]:
 
 
 VIEWS = (
-    View(LIST, _show_list),
-    *(View(verb, _show_changed, attention=lambda answer: answer.complaints) for verb in CHANGES),
+    VerbView(LIST, _show_list),
+    *(VerbView(verb, _show_change, attention=lambda answer: answer.complaints) for verb in CHANGES),
 )

@@ -11,7 +11,7 @@ from ..operations.groups import VERB, GroupList, MessageGroup
 from ..operations.words import clock, count, duration
 from .list import not_searched
 from .output import Block, Line, Part, Styled, TextTable, line, typed
-from .verb import View
+from .verb import VerbView
 
 MOST_SHOWN = 20
 """Groups on a screen; the JSON has all."""
@@ -152,4 +152,4 @@ def marked(cause: CauseRow, now: datetime) -> Line:
     return line(f"Cause {cause.cause[:8]}{error} is {cause.state}{since}{until}{by}")
 
 
-VIEWS = (View(VERB, show),)
+VIEWS = (VerbView(VERB, show),)

@@ -12,7 +12,7 @@ from ..operations.verbs import Asked, Verb
 from .commands import BESIDE_READER, COMMANDS, READER
 from .exit import MEANING
 from .output import SCHEMA, Block, Line, Styled, TextTable, line
-from .verb import View
+from .verb import VerbView
 
 TERMS: Mapping[str, str] = {
     "message": "One SQS message with its history. Its message ID is its first one, for ever; SQS "
@@ -127,4 +127,4 @@ VERB = Verb(
     read=read,
 )
 
-VIEWS = (View(VERB, _show),)
+VIEWS = (VerbView(VERB, _show),)

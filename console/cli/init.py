@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..operations.dlqs import VERB, Inventory
 from ..operations.words import count, duration
 from .output import Block, Line, Part, Styled, TextTable, line, typed
-from .verb import View
+from .verb import VerbView
 
 
 def show(found: Inventory) -> Iterator[Block]:
@@ -64,4 +64,4 @@ def _encryption(encryption: str | None) -> Part:
     return Styled("none", "alarm") if encryption == "none" else encryption
 
 
-VIEWS = (View(VERB, show, attention=lambda answer: answer.unread),)
+VIEWS = (VerbView(VERB, show, attention=lambda answer: answer.unread),)

@@ -10,7 +10,7 @@ from ..operations.list import VERB, ListedMessage, MessageList
 from ..operations.places import SearchedPlace, UnsearchedPlace
 from ..operations.words import clock, count, duration, size, some
 from .output import Block, Line, Styled, line, said, typed
-from .verb import View
+from .verb import VerbView
 
 # Characters of a body that a terminal is given; JSON has all of it.
 _MAX_BODY = 2_000
@@ -117,4 +117,4 @@ def not_searched(
         yield line(why, indent=2)
 
 
-VIEWS = (View(VERB, show, attention=lambda answer: not answer.is_sure),)
+VIEWS = (VerbView(VERB, show, attention=lambda answer: not answer.is_sure),)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..operations.mutes import VERB, AlarmMute, PipelineMute
 from ..operations.words import clock, count, duration
 from .output import Block, Styled, line, typed
-from .verb import View
+from .verb import VerbView
 
 
 def _show(answer: PipelineMute) -> Iterator[Block]:
@@ -40,4 +40,4 @@ def _stands(answer: PipelineMute, mute: AlarmMute) -> str:
             return f"{alarms} muted {until}{left}."
 
 
-VIEWS = (View(VERB, _show),)
+VIEWS = (VerbView(VERB, _show),)

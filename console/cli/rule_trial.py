@@ -10,7 +10,7 @@ from ..operations.rules import about, matches_of
 from ..operations.words import count, duration
 from .list import not_searched
 from .output import Block, Line, Styled, TextTable, line, said
-from .verb import View
+from .verb import VerbView
 
 _MAX_MISSED = 10  # rows of the table of missed fields
 
@@ -62,4 +62,4 @@ def _files(answer: RuleFiles) -> Iterator[Block]:
         yield line(f"Not checked without a cdk.json: {'; '.join(answer.unchecked)}.")
 
 
-VIEWS = (View(TEST, _tested, attention=lambda answer: answer.files and answer.files.mistakes),)
+VIEWS = (VerbView(TEST, _tested, attention=lambda answer: answer.files and answer.files.mistakes),)

@@ -25,7 +25,7 @@ from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking
 from .output import Block, Line, Part, Styled, line, typed
-from .verb import View
+from .verb import VerbView
 
 # The list.
 
@@ -126,8 +126,8 @@ def _applied(answer: AppliedRules) -> Iterator[Block]:
 
 
 VIEWS = (
-    View(rules.LIST, _list),
-    View(rules.ADD, _changed, ask=_ask, says_plan=True),
-    *(View(verb, _changed) for verb in (rules.DISABLE, rules.REMOVE, rules.UNDO)),
-    View(APPLY, _applied, attention=lambda answer: answer.raced),
+    VerbView(rules.LIST, _list),
+    VerbView(rules.ADD, _changed, ask=_ask, says_plan=True),
+    *(VerbView(verb, _changed) for verb in (rules.DISABLE, rules.REMOVE, rules.UNDO)),
+    VerbView(APPLY, _applied, attention=lambda answer: answer.raced),
 )

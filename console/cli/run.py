@@ -30,7 +30,7 @@ from ..operations.verbs import Verb
 from ..operations.words import clock, count, duration
 from . import output
 from .output import Block, Line, Styled, TextTable, line, said, typed
-from .verb import View
+from .verb import VerbView
 
 if TYPE_CHECKING:
     from ..operations.retry import Retried
@@ -94,9 +94,9 @@ def view_of_runs(
     show: Callable[[Any], Iterator[Block]] = show_ended,
     attention: Callable[[Any], object] = needs_person,
     **more: Any,
-) -> View:
+) -> VerbView:
     """The view of a verb that starts runs: it follows them to their end."""
-    return View(verb, show, follow=_followed, attention=attention, **more)
+    return VerbView(verb, show, follow=_followed, attention=attention, **more)
 
 
 def show_run(run: ReplayRow) -> Iterator[Block]:
@@ -326,6 +326,6 @@ def _group(group: GroupAccount) -> tuple[str, str, str]:
 
 
 VIEWS = (
-    View(LIST, show_list, attention=_is_troubled),
-    *(View(verb, _show_change) for verb in CHANGES),
+    VerbView(LIST, show_list, attention=_is_troubled),
+    *(VerbView(verb, _show_change) for verb in CHANGES),
 )

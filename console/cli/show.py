@@ -36,7 +36,7 @@ from .list import content
 from .output import Block, Line, Part, Styled, TextTable, line, said, typed
 from .rules import show_rules
 from .run import show_account, show_details
-from .verb import View
+from .verb import VerbView
 
 _SECONDS = {"message_ttl", "idempotency_keep"}
 _OWN_LINES = {"circuit", "replay"}
@@ -116,7 +116,7 @@ def _read(session: Session, request: ShowRequest) -> Shown:
     return replace(answer, outcomes=replace(account, file=request.html))
 
 
-VIEWS = (View(replace(VERB, read=_read), show, attention=_attention),)
+VIEWS = (VerbView(replace(VERB, read=_read), show, attention=_attention),)
 
 
 # A message.

@@ -20,7 +20,7 @@ from ..operations.queue import QueueDepth
 from ..operations.status import VERB, AppStatus
 from ..operations.words import clock, count, duration, moment
 from .output import Block, Line, Part, Styled, TextTable, end_progress, line, live, typed
-from .verb import View
+from .verb import VerbView
 
 # Seconds between two pictures.
 _EVERY = 5.0
@@ -351,4 +351,4 @@ def _last_run_did(run: Mapping[str, Any] | None) -> str:
     return f", {moved:,} moved, {failed:,} failed{why}"
 
 
-VIEWS = (View(VERB, show, _is_unread, check=lambda answer: answer.needs_person, watch=_watch),)
+VIEWS = (VerbView(VERB, show, _is_unread, check=lambda answer: answer.needs_person, watch=_watch),)

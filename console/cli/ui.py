@@ -17,7 +17,7 @@ from ..operations.session import Answer, Session
 from ..operations.verbs import Asked, Verb
 from .exit import PAGE_NEEDS
 from .output import Block, Line, line, show
-from .verb import View
+from .verb import VerbView
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +85,4 @@ VERB = Verb(
     read=_served,
 )
 
-VIEWS = (View(VERB, lambda answer: [line(answer.says)]),)
+VIEWS = (VerbView(VERB, lambda answer: [line(answer.says)]),)

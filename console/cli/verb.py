@@ -31,7 +31,7 @@ DRY_RUN = option(
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class VerbView:
     """A verb as a command, and its answer for a person (`show`).
 
     attention  whether the exit status is 1, as something has failed or needs a person
@@ -52,7 +52,7 @@ class View:
     says_plan: bool = False
 
 
-def add(parent: typer.Typer, view: View) -> None:
+def add(parent: typer.Typer, view: VerbView) -> None:
     """Make the view a command of `parent`."""
     verb, show = view.verb, view.show
     asked = list(verb.asked())
@@ -97,7 +97,7 @@ def _status(attention: object) -> Exit:
 
 
 def _change(
-    session: Session, view: View, request: Any, given: dict[str, Any], unasked: list[str]
+    session: Session, view: VerbView, request: Any, given: dict[str, Any], unasked: list[str]
 ) -> Any:
     """What was done, or with --dry-run what would be: prepare, ask, commit.
 

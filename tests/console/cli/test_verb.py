@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from console.cli import asking
 from console.cli.command import plain_typer
 from console.cli.output import Block, line
-from console.cli.verb import View, add
+from console.cli.verb import VerbView, add
 from console.operations.session import Answer, Session
 from console.operations.verbs import Asked, Verb
 
@@ -85,13 +85,13 @@ def stones(monkeypatch: pytest.MonkeyPatch) -> Stones:
 def typed(verb: Verb, line: str, *more: str, answers: str = "", **how: Any) -> Result:
     """What a command line of this verb alone says."""
     app = plain_typer()
-    add(app, View(verb, show, **how))
+    add(app, VerbView(verb, show, **how))
     return CliRunner().invoke(app, [*line.split(), *more], input=answers, prog_name="dlq")
 
 
 def options(verb: Verb) -> set[str | None]:
     app = plain_typer()
-    add(app, View(verb, show))
+    add(app, VerbView(verb, show))
     return {each.name for each in typer.main.get_command(app).params}
 
 
