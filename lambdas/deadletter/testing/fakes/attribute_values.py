@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from decimal import Context, Decimal, Inexact
 from typing import Any
 
-from deadletter.testing.fakes.errors import Refused, malformed
+from deadletter.testing.fakes.errors import Declined, malformed
 
 Value = dict[str, Any]
 Item = dict[str, Value]
@@ -34,7 +34,7 @@ _ACCEPTED: Mapping[str, Any] = {
 }
 
 
-class ValidationError(Refused):
+class ValidationError(Declined):
     """DynamoDB refuses a value, an expression or a key: at AWS, a ValidationException."""
 
     def __init__(self, message: str) -> None:

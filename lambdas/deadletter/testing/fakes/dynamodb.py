@@ -37,7 +37,7 @@ from deadletter.testing.fakes.dynamodb_table import (
     write_units,
 )
 from deadletter.testing.fakes.dynamodb_table import KeySchema as Schema
-from deadletter.testing.fakes.errors import Exceptions, Method, Refused, malformed, operation
+from deadletter.testing.fakes.errors import Declined, Exceptions, Method, malformed, operation
 from deadletter.testing.fakes.words import WORDED, valued
 
 # Bytes.
@@ -172,7 +172,7 @@ class MemoryDynamoDB:
     ) -> dict[str, Any]:
         """The table is active at once."""
         if TableName in self._tables:
-            raise Refused("ResourceInUseException", f"Table already exists: {TableName}")
+            raise Declined("ResourceInUseException", f"Table already exists: {TableName}")
         types = {row["AttributeName"]: row["AttributeType"] for row in AttributeDefinitions}
         key = Schema(KeySchema, types)
         has_replica = self._stale_reads is not None
@@ -385,7 +385,7 @@ class MemoryDynamoDB:
             raise ValidationError("The transaction's items exceed 4 MB together")
         codes = [reason["Code"] for reason in reasons]
         if {*codes} != {"None"}:
-            raise Refused(
+            raise Declined(
                 "TransactionCanceledException",
                 "Transaction cancelled, please refer cancellation reasons for specific reasons "
                 f"[{', '.join(codes)}]",
@@ -401,7 +401,7 @@ class MemoryDynamoDB:
 
     def _table(self, name: str) -> FakeTable:
         if name not in self._tables:
-            raise Refused("ResourceNotFoundException", "Requested resource not found")
+            raise Declined("ResourceNotFoundException", "Requested resource not found")
         return self._tables[name]
 
     def _rows(self, table: FakeTable, consistent: bool) -> Rows:

@@ -16,7 +16,7 @@ from deadletter.testing.fakes.attribute_values import (
 )
 from deadletter.testing.fakes.conditions import canonical_value, changed, holds, names_in
 from deadletter.testing.fakes.dynamodb_table import FakeIndex, FakeTable, Spot, StoredRow
-from deadletter.testing.fakes.errors import Refused, malformed
+from deadletter.testing.fakes.errors import Declined, malformed
 
 # Bytes.
 _LARGEST_ITEM = 400 * 1024
@@ -24,7 +24,7 @@ _LARGEST_ITEM = 400 * 1024
 _BATCHED = "an item of a batch is a PutRequest with an Item or a DeleteRequest with a Key"
 
 
-class ConditionFailed(Refused):
+class ConditionFailed(Declined):
     """A write's condition doesn't hold of the row that is there."""
 
     def __init__(self, row: StoredRow | None) -> None:

@@ -23,7 +23,7 @@ class Exceptions:
         return ClientError if name == "ClientError" else _named(name)
 
 
-class Refused(Exception):
+class Declined(Exception):
     """A service turns down a request, or one entry of a batch.
 
     `members` are further members of the response, such as `Item` and `CancellationReasons`.
@@ -45,7 +45,7 @@ def operation(method: Method) -> Method:
     def call(client: Any, **request: Any) -> Any:
         try:
             answer = method(client, **request)
-        except Refused as refused:
+        except Declined as refused:
             code, message, status = refused.code, refused.message, refused.status
             raise client_error(name, code, message, status=status, **refused.members) from None
         answer.setdefault("ResponseMetadata", answered())
@@ -59,7 +59,7 @@ def client_error(
 ) -> ClientError:
     """The error that boto3 raises when `operation` (`SendMessage`, …) is answered with `code`.
 
-    `members` are those of Refused. A simulator may raise throttles and faults with this.
+    `members` are those of Declined. A simulator may raise throttles and faults with this.
     """
     error = {"Code": code, "Message": message}
     response: Any = {"Error": error, "ResponseMetadata": answered(status), **members}

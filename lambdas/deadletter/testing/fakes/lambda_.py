@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.response import StreamingBody
 
-from deadletter.testing.fakes.errors import Exceptions, Refused, operation
+from deadletter.testing.fakes.errors import Declined, Exceptions, operation
 
 # Bytes, all four as Lambda's own error messages give them.
 _LARGEST_REQUEST = 6_291_456
@@ -87,13 +87,13 @@ class MemoryLambda:
         function = self._functions.get(name)
         if function is None:
             text = f"Function not found: {_ARN}{name}"
-            raise Refused("ResourceNotFoundException", text, status=404)
+            raise Declined("ResourceNotFoundException", text, status=404)
         octets = Payload.encode() if isinstance(Payload, str) else bytes(Payload)
         is_event = InvocationType == "Event"
         if len(octets) > (largest := _LARGEST_EVENT if is_event else _LARGEST_REQUEST):
             # The service model calls it RequestTooLargeException; this code is what really comes.
             text = f"{len(octets)} byte payload is too large (limit {largest} bytes)"
-            raise Refused("RequestEntityTooLargeException", text, status=413)
+            raise Declined("RequestEntityTooLargeException", text, status=413)
         context = Context(
             self._clock,
             self._clock() + self._timeout,
@@ -133,7 +133,7 @@ def _loaded(text: bytes) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise Refused(
+        raise Declined(
             "InvalidRequestContentException", "Could not parse request body into json"
         ) from None
 
@@ -144,7 +144,7 @@ def _decoded(text: str) -> ClientContext:
             raise ValueError(text)
         return ClientContext(json.loads(base64.b64decode(text, validate=True))["custom"])
     except (ValueError, LookupError, TypeError):
-        raise Refused(
+        raise Declined(
             "InvalidRequestContentException",
             f"Client context is not base64 of a JSON object, or has more than"
             f" {_LARGEST_CLIENT_CONTEXT} bytes",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from deadletter.testing.fakes.errors import Refused, operation
+from deadletter.testing.fakes.errors import Declined, operation
 
 _TAG_VALUE = re.compile(r"[\w\s.:/=+@-]{0,256}")
 
@@ -52,7 +52,7 @@ class MemoryMappings:
     def create_event_source_mapping(
         self, *, FunctionName: str, EventSourceArn: str, **limits: Mapping[str, int]
     ) -> dict[str, Any]:
-        """ScalingConfig and ProvisionedPollerConfig are `limits`; an empty one sets no limit."""
+        """Create a mapping; its `limits` are ScalingConfig or ProvisionedPollerConfig."""
         uuid = f"00000000-0000-4000-8000-{len(self._mappings):012}"
         arn = f"arn:aws:lambda:us-east-1:123456789012:event-source-mapping:{uuid}"
         stored = _Stored(arn, FunctionName, EventSourceArn, changed_at=self._clock())
@@ -84,7 +84,7 @@ class MemoryMappings:
     ) -> dict[str, Any]:
         stored = self._find(UUID)
         if self._clock() < stored.settles_at:
-            raise Refused("ResourceInUseException", "in use")
+            raise Declined("ResourceInUseException", "in use")
         stored.limits = _checked({**stored.limits, **limits})
         words = {None: "Updating", True: "Enabling", False: "Disabling"}
         stored.transient = words[Enabled]
@@ -116,7 +116,7 @@ class MemoryMappings:
         """The mapping with this UUID, or with this ARN."""
         uuid = name.rpartition(":")[2]
         if uuid not in self._mappings:
-            raise Refused("ResourceNotFoundException", uuid, status=404)
+            raise Declined("ResourceNotFoundException", uuid, status=404)
         return self._mappings[uuid]
 
     def _answer(self, uuid: str) -> dict[str, Any]:
@@ -149,5 +149,5 @@ def _checked(limits: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int
     return kept
 
 
-def _invalid(message: str) -> Refused:
-    return Refused("InvalidParameterValueException", message)
+def _invalid(message: str) -> Declined:
+    return Declined("InvalidParameterValueException", message)

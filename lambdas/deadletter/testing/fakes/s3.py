@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.response import StreamingBody
 
-from deadletter.testing.fakes.errors import Exceptions, Refused, answered, malformed, operation
+from deadletter.testing.fakes.errors import Declined, Exceptions, answered, malformed, operation
 
 # Bytes.
 _LONGEST_KEY = 1_024
@@ -54,9 +54,9 @@ class MemoryS3:
         """`IfNoneMatch="*"` puts only where there is nothing: else PreconditionFailed (412)."""
         bucket = self._bucket(Bucket)
         if len(Key.encode()) > _LONGEST_KEY:
-            raise Refused("KeyTooLongError", "Your key is too long")
+            raise Declined("KeyTooLongError", "Your key is too long")
         if IfNoneMatch and Key in bucket:
-            raise Refused(
+            raise Declined(
                 "PreconditionFailed",
                 "At least one of the pre-conditions you specified did not hold",
                 status=412,
@@ -73,12 +73,12 @@ class MemoryS3:
         if not Key:
             raise malformed("Invalid length for parameter Key, value: 0")
         if Key not in bucket:
-            raise Refused("NoSuchKey", "The specified key does not exist.", status=404)
+            raise Declined("NoSuchKey", "The specified key does not exist.", status=404)
         body, status = bucket[Key].body, 200
         if Range:
             first, last = _range(Range)
             if first >= len(body):
-                raise Refused("InvalidRange", "The requested range is not satisfiable", status=416)
+                raise Declined("InvalidRange", "The requested range is not satisfiable", status=416)
             body, status = body[first : last + 1], 206
         return {
             "Body": StreamingBody(io.BytesIO(body), len(body)),
@@ -121,7 +121,7 @@ class MemoryS3:
 
     def _bucket(self, name: str) -> dict[str, _Object]:
         if name not in self._buckets:
-            raise Refused("NoSuchBucket", "The specified bucket does not exist", status=404)
+            raise Declined("NoSuchBucket", "The specified bucket does not exist", status=404)
         return self._buckets[name]
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from deadletter.testing.fakes.errors import Exceptions, Refused, malformed, operation
+from deadletter.testing.fakes.errors import Declined, Exceptions, malformed, operation
 from deadletter.testing.fakes.sqs_queue import (
     IN_FLIGHT,
     LONGEST_DELAY,
@@ -156,7 +156,7 @@ class MemorySqs:
             queue.configure(wanted, self._dead_letter_queue)
             self._queues[QueueName] = queue
         elif not queue.attributes.items() >= wanted.items():
-            raise Refused("QueueAlreadyExists", "A queue of this name has other attributes")
+            raise Declined("QueueAlreadyExists", "A queue of this name has other attributes")
         return {"QueueUrl": self._url + QueueName}
 
     @operation
@@ -246,17 +246,17 @@ class MemorySqs:
 
         def send(entry: Mapping[str, Any]) -> dict[str, Any]:
             message, size = composed[entry["Id"]]
-            if isinstance(message, Refused):
+            if isinstance(message, Declined):
                 raise message
             return self._accept(queue, message, size, entry.get("DelaySeconds", _ABSENT))
 
         return _each(Entries, send)
 
-    def _composed(self, entry: Mapping[str, Any]) -> tuple[Message | Refused, int]:
+    def _composed(self, entry: Mapping[str, Any]) -> tuple[Message | Declined, int]:
         """The message of an entry, or why there is none; its size in bytes."""
         try:
             return self._compose(entry)
-        except Refused as refused:
+        except Declined as refused:
             return refused, len(entry["MessageBody"])
 
     def _compose(self, entry: Mapping[str, Any]) -> tuple[Message, int]:
@@ -455,7 +455,7 @@ class MemorySqs:
         count, _, rest = handle.partition(":")
         name, _, message_id = rest.partition(":")
         if not count.isdigit() or name != queue.name:
-            raise Refused("ReceiptHandleIsInvalid", "The input receipt handle is invalid.")
+            raise Declined("ReceiptHandleIsInvalid", "The input receipt handle is invalid.")
         now = self._clock()
         queue.settle(now)
         message = queue.messages.get(message_id)
@@ -532,7 +532,7 @@ def _each(
     for entry in entries:
         try:
             done.append({"Id": entry["Id"], **(act(entry) or {})})
-        except Refused as refused:
+        except Declined as refused:
             reason = {"SenderFault": True, "Code": refused.code, "Message": refused.message}
             failed.append({"Id": entry["Id"], **reason})
     parts = {"Successful": done, "Failed": failed}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, Literal, NamedTuple
 
-from deadletter.testing.fakes.errors import Refused
+from deadletter.testing.fakes.errors import Declined
 from deadletter.testing.fakes.sqs_requests import (
     LARGEST_MESSAGE,
     invalid_value,
@@ -208,7 +208,7 @@ class FakeQueue:
         for name, value in attributes.items():
             _, least, most = _NUMBERS.get(name, (0, 0, 0))
             if name in _NUMBERS and not (value.isdigit() and least <= int(value) <= most):
-                raise Refused("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
+                raise Declined("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
         if "RedrivePolicy" in attributes:
             self._point_to(attributes["RedrivePolicy"], find)
         # An empty value takes an attribute away.

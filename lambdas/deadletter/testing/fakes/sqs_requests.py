@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from deadletter.testing.fakes.errors import Refused, malformed
+from deadletter.testing.fakes.errors import Declined, malformed
 
 # Bytes: one message with its attributes, and also one whole batch of them.
 LARGEST_MESSAGE = 1_048_576
@@ -26,24 +26,24 @@ _VALUE_KEYS = frozenset(
 )
 
 
-def invalid(message: str) -> Refused:
-    return Refused("InvalidParameterValue", message)
+def invalid(message: str) -> Declined:
+    return Declined("InvalidParameterValue", message)
 
 
-def invalid_value(value: object, parameter: str, reason: str) -> Refused:
+def invalid_value(value: object, parameter: str, reason: str) -> Declined:
     return invalid(f"Value {value} for parameter {parameter} is invalid. Reason: {reason}")
 
 
-def missing(parameter: str) -> Refused:
-    return Refused("MissingParameter", f"The request must contain the parameter {parameter}.")
+def missing(parameter: str) -> Declined:
+    return Declined("MissingParameter", f"The request must contain the parameter {parameter}.")
 
 
-def prefixed(name: str, message: str) -> Refused:
-    return Refused(f"AWS.SimpleQueueService.{name}", message)
+def prefixed(name: str, message: str) -> Declined:
+    return Declined(f"AWS.SimpleQueueService.{name}", message)
 
 
-def unknown_attribute(names: Iterable[str]) -> Refused:
-    return Refused("InvalidAttributeName", f"Unknown Attribute {min(names)}.")
+def unknown_attribute(names: Iterable[str]) -> Declined:
+    return Declined("InvalidAttributeName", f"Unknown Attribute {min(names)}.")
 
 
 def check_batch(entries: Sequence[Mapping[str, Any]], known: frozenset[str], needed: str) -> None:
@@ -95,7 +95,7 @@ def accept_body(body: str) -> bytes:
     if not body:
         raise missing("MessageBody")
     if _has_forbidden(body):
-        raise Refused(
+        raise Declined(
             "InvalidMessageContents", "The message holds characters outside the allowed set."
         )
     return body.encode()
