@@ -69,8 +69,8 @@ def budgets() -> list[Budget]:
         *(
             Budget(f"code lines of {name}", partial(code_lines_of_package, name), most, goal)
             for name, most, goal in (
-                ("aws", 6_669, 4_700),
-                ("aws/wiring", 1_447, 550),
+                ("aws", 6_686, 4_700),
+                ("aws/wiring", 1_457, 550),
                 ("testing", 2_820, 1_850),
                 ("redrive", 4_266, 3_010),
                 ("replay", 4_751, 2_440),
@@ -79,10 +79,10 @@ def budgets() -> list[Budget]:
                 ("watch", 1_920, 1_380),
             )
         ),
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_637, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_664, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_122, 2_500),
         Budget("code lines of tests", partial(code_lines_in, "tests"), 116_046, 50_000),
-        Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 545, 340),
+        Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 547, 340),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
         Budget("figures", lambda: len(Figure), 36, 36),
         Budget("words of docs, apart from decisions", words_of_docs, 55_000, 55_000),

@@ -7,7 +7,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.consuming import consumer_clients, webhook_batch_for
+from deadletter.aws.wiring.posting import consumer_clients, webhook_batch_for
 from deadletter.contract import Variable
 from deadletter.processing.lambda_event import invoker_of, records_of, seconds_left
 from deadletter.settings.webhook import webhook_from_json

@@ -1,4 +1,4 @@
-"""The boto3 clients of our functions and of the consumer library, made once per process."""
+"""The boto3 clients of our functions, made once per process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from functools import cache
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from deadletter.aws.consumer_clients import BRIEF, SENDING, CallLimits, brisk
+
+# The same names in one place for our own functions.
+from deadletter.aws.consumer_clients import ConsumerClients as ConsumerClients
+from deadletter.aws.consumer_clients import brief_stepfunctions as brief_stepfunctions
+from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
+from deadletter.aws.consumer_clients import polling as polling
+from deadletter.aws.consumer_clients import ssm as ssm
+
 if TYPE_CHECKING:
     # It has the types of the services' clients.
     from boto3 import client as client_of
-    from boto3 import client as teams_client_of
-    from botocore.config import Config
     from botocore.session import Session
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -30,13 +37,6 @@ else:
         """A client of a service; botocore finds credentials and region as boto3 does."""
         return session().create_client(service, config=config)
 
-    def teams_client_of(service: str, *, config: Any) -> Any:
-        """A client of the team's own boto3, set up as they have done."""
-        # Our own functions have no boto3.
-        import boto3
-
-        return boto3.client(service, config=config)
-
 
 C = TypeVar("C")
 
@@ -52,42 +52,6 @@ def session() -> Session:
     return get_session()
 
 
-@dataclass(frozen=True, slots=True)
-class CallLimits:
-    """How long a call may take, in seconds, how often it is tried, and with how many connections.
-
-    Known without botocore, which takes 0.2 s to load.
-    """
-
-    connect_timeout: float
-    read_timeout: float
-    tries: int
-    connections: int = 10
-
-    def config(self) -> Config:
-        """As botocore's clients are told."""
-        from botocore.config import Config
-
-        return Config(
-            connect_timeout=self.connect_timeout,
-            read_timeout=self.read_timeout,
-            retries={"total_max_attempts": self.tries, "mode": "standard"},
-            max_pool_connections=self.connections,
-        )
-
-
-def brisk(*, tries: int, read_timeout: float = 3) -> CallLimits:
-    """For calls that a run or a decision waits for: it has to end in time, whatever hangs."""
-    return CallLimits(1, read_timeout, tries, connections=64)
-
-
-# Sends have one try: after a lost answer a second one would make a copy that is never counted.
-SENDING = brisk(tries=1)
-# For a team's own function, whose time a ledger that hangs must not use up; and for secrets,
-# because the one read before is good enough.
-# As many messages of a batch may be handled at the same time.
-BRIEF = CallLimits(1.5, 3, tries=2, connections=64)
-_PATIENT_ONCE = CallLimits(3, 25, tries=1, connections=64)
 # A call that hangs keeps letters locked: give up early, retry, and leave the rest to the next
 # run.
 _CONFIG = CallLimits(3, 15, tries=3, connections=64)
@@ -151,18 +115,6 @@ class WatchClients:
     sqs: SQSClient
     dynamodb: DynamoDBClient
     functions: LambdaClient
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ConsumerClients:
-    """The clients of the consumer library, which runs in a team's own function.
-
-    `sending` parks messages, with one try a call.
-    """
-
-    sqs: SQSClient
-    sending: SQSClient
-    dynamodb: DynamoDBClient
 
 
 @cache
@@ -342,41 +294,3 @@ def ca_bundle() -> str | None:
     """The file of the certificates that boto3 trusts; None if those of the system."""
     bundle = session().get_config_variable("ca_bundle")
     return str(bundle) if bundle else None
-
-
-@cache
-def consumer_clients() -> ConsumerClients:
-    """The consumer library's clients, with shorter time-outs than `clients`."""
-    # Where none of them is made, none of it is loaded.
-    from deadletter.aws.wire.connections import with_deadline
-
-    return ConsumerClients(
-        sqs=with_deadline(teams_client_of("sqs", config=BRIEF.config())),
-        sending=with_deadline(teams_client_of("sqs", config=SENDING.config())),
-        dynamodb=with_deadline(teams_client_of("dynamodb", config=BRIEF.config())),
-    )
-
-
-@cache
-def ssm() -> SSMClient:
-    """The client that looks up registrations. Made only where a pipeline is looked up."""
-    return teams_client_of("ssm", config=BRIEF.config())
-
-
-@cache
-def polling() -> SQSClient:
-    """The client of a consumer that polls: a receive waits for messages up to 20 seconds.
-
-    One try a call: after a lost answer a second receive would hide more messages, and the poller
-    itself repeats what failed, less and less often.
-    """
-    return teams_client_of("sqs", config=_PATIENT_ONCE.config())
-
-
-@cache
-def brief_stepfunctions() -> SFNClient:
-    """The client of consumers and the watch to start outages.
-
-    If it times out, the watch starts them later.
-    """
-    return teams_client_of("stepfunctions", config=BRIEF.config())

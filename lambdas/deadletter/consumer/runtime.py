@@ -21,7 +21,7 @@ from random import Random, SystemRandom
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.clients import consumer_clients, ssm
+from deadletter.aws.consumer_clients import consumer_clients, ssm
 from deadletter.aws.wiring.consuming import consumer_for, look_up
 from deadletter.aws.wiring.world import World
 from deadletter.contract import CONSUMER_VARIABLE
@@ -152,7 +152,7 @@ def runtime_from(value: str | None) -> Runtime:
 
 def _source(url: str) -> Source:
     # For consumers that poll; a Lambda function does not.
-    from deadletter.aws.clients import polling
+    from deadletter.aws.consumer_clients import polling
     from deadletter.aws.queue import SqsMessages, arn_of
 
     client = consumer_clients().sqs

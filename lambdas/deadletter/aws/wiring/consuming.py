@@ -1,5 +1,4 @@
-"""Puts the consumer library together: for a team's function, which looks its pipeline up in SSM,
-and for the webhook dispatcher.
+"""Puts the consumer library together, for a team's function, which looks its pipeline up in SSM.
 
 What only failures, parked messages and outages need is loaded when a consumer is made: a
 function whose settings switch the library off does without.
@@ -8,12 +7,11 @@ function whose settings switch the library off does without.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from deadletter.aws.claims import DynamoDBClaims
-from deadletter.aws.clients import ConsumerClients, brief_stepfunctions
-from deadletter.aws.clients import consumer_clients as consumer_clients
+from deadletter.aws.consumer_clients import ConsumerClients, brief_stepfunctions
+from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
 from deadletter.aws.errors import AWS_ERRORS, code
 from deadletter.aws.wiring.world import World
 from deadletter.contract import (
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
     from deadletter.processing.crew import Crew
-    from deadletter.processing.result import BatchResult
-    from deadletter.settings.webhook import Webhook
 
 
 def consumer_for(
@@ -95,44 +91,6 @@ def consumer_for(
         last_receive=LastReceive(main_queue, clock),
         pause=world.wait,
     )
-
-
-def webhook_batch_for(
-    pipeline: Pipeline,
-    resources: Resources,
-    webhook: Webhook,
-    clients: ConsumerClients,
-    world: World,
-    count_metric: Callable[[str, int], None],
-) -> partial[BatchResult]:
-    """`Consumer.process` with the webhook dispatcher, several endpoints at the same time."""
-    # The library does without.
-    from deadletter.aws.clients import secretsmanager
-    from deadletter.aws.endpoints import DynamoDBEndpoints, SecretsManagerSecrets
-    from deadletter.processing.crew import Threads
-    from deadletter.webhook.connections import KeptConnections
-    from deadletter.webhook.dispatcher import POSTS_AT_ONCE, Dispatcher, lane_of
-    from deadletter.webhook.http import HttpsClient
-
-    clock = world.clock
-    dispatcher = Dispatcher(
-        webhook=webhook,
-        registry=DynamoDBEndpoints(clients.dynamodb, resources.endpoints_table, clock),
-        secrets=SecretsManagerSecrets(secretsmanager, webhook.secret_prefix, clock),
-        post=HttpsClient(webhook.timeout, clock, kept=KeptConnections(clock)),
-        body=pipeline.body,
-        clock=clock,
-    )
-    consumer = consumer_for(
-        pipeline,
-        resources,
-        clients,
-        world,
-        handle=dispatcher.deliver,
-        count_metric=count_metric,
-        crew=Threads(clock),
-    )
-    return partial(consumer.process, concurrency=POSTS_AT_ONCE, lane=lane_of)
 
 
 class NotRegistered(Exception):
