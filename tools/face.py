@@ -69,7 +69,7 @@ def budgets() -> list[Budget]:
         *(
             Budget(f"code lines of {name}", partial(code_lines_of_package, name), most, goal)
             for name, most, goal in (
-                ("aws", 6_686, 4_700),
+                ("aws", 6_688, 4_700),
                 ("aws/wiring", 1_457, 550),
                 ("testing", 2_820, 1_850),
                 ("redrive", 4_266, 3_010),
@@ -79,7 +79,7 @@ def budgets() -> list[Budget]:
                 ("watch", 1_920, 1_380),
             )
         ),
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_664, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_666, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_122, 2_500),
         Budget("code lines of tests", partial(code_lines_in, "tests"), 116_046, 50_000),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 547, 340),

@@ -95,7 +95,7 @@ def test_a_function_starts_with_compiled_files(tmp_path: Path) -> None:
     one, two = map(laid_out, folders)
     assert one == two
     modules = [path for path in one if path.endswith(".py")]
-    assert len([path for path in one if path.endswith(".pyc")]) == len(modules) > 20
+    assert len([path for path in one if path.endswith(".pyc")]) == len(modules) > 10
     # A file that differs is not compiled again: nothing can be written there.
     wildcard = folders[0] / "deadletter/rules/wildcard.py"
     [compiled] = wildcard.parent.glob("__pycache__/wildcard.*.pyc")

@@ -88,18 +88,20 @@ _OF_FIELDS: Mapping[str, Callable[[Any], Any]] = {
 def part_of(kind: Callable[..., T], data: Any, /, **known: Any) -> T:
     """A dataclass whose numbers and texts are in a row, or in a map of it, by its fields' names.
 
-    `known` are its other fields. What may be None, or has a default, may be missing. Raises what
-    `readable` and `decoded` make a value of.
+    `known` are its other fields. What may be None, or has a default, may be missing; nothing else
+    may be null. Raises what `readable` and `decoded` make a value of.
     """
     of: Any = kind
     for field in fields(of):
-        read = _OF_FIELDS.get(str(field.type).removesuffix(" | None"))
-        if read is not None and field.name not in known:
-            value = data.get(field.name)
-            if value is not None:
-                known[field.name] = read(value)
-            elif str(field.type).endswith(" | None"):
-                known[field.name] = None
+        of_type = str(field.type)
+        may_be_none = of_type.endswith(" | None")
+        read = _OF_FIELDS.get(of_type.removesuffix(" | None"))
+        if read is None or field.name in known:
+            continue
+        if may_be_none and data.get(field.name) is None:
+            known[field.name] = None
+        elif field.name in data:
+            known[field.name] = read(data[field.name])
     return kind(**known)
 
 

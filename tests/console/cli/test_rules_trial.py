@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
-from deadletter.contract import PARKED_LANE
+from deadletter.contract import PARKED_LANE, Category
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter, to_event
 from deadletter.message.stamp import Stamp, attribute
@@ -58,7 +58,7 @@ def test_messages_of_the_dlq_are_tried_and_given_back(
     # A rule is tried whatever its state, and what records say of a message is a part of it.
     off = {"enabled": False, "max_matches": 1, "expires_at": "2026-01-01"}
     orders.rule("shared", "*", tenantId="a", action="DEDICATED_DLQ", queue="bulk", **off)
-    orders.failed("orders", three[0], category="transient", http_status=503)
+    orders.failed("orders", three[0], category=Category.TRANSIENT, http_status=503)
     answer = trial(dlq, line, "--look")
     assert tried(answer) == {"dlq": (3, matched)}
     assert set(answer["matching"]) == set(three[2:] if line == OF_B else three[:matched])
