@@ -34,7 +34,7 @@ MOST_MODULES = {
     "handlers.route": 64,
     # The consumer library with failures, ledger and causes, and the dispatcher.
     "handlers.dispatch": 90,
-    "handlers.circuit": 27,
+    "handlers.circuit": 28,
     # Which letters may be canaries, what moves them, and the health check. Not the redriver.
     "handlers.probe": 69,
     # What people ask of the function beside runs is loaded when it is asked.

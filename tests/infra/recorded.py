@@ -20,6 +20,7 @@ from deadletter.aws import stack_request
 from deadletter.aws.dynamodb import stored
 from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
 from deadletter.aws.waiting_room import INLINE_BYTES
+from deadletter.aws.wiring import posting
 from deadletter.circuit.transitions import Tripped
 from deadletter.contract import DAY, Partition, run_object
 from deadletter.message.letter import from_api, from_json, to_event
@@ -532,7 +533,7 @@ SCENES: tuple[Callable[[Place], None], ...] = (
 def record(app: Synthesis, patch: pytest.MonkeyPatch) -> Mapping[str, Sequence[Asked]]:
     """What each function asks IAM for while every scene happens."""
     places: list[Place] = []
-    patch.setattr("deadletter.webhook.http.HttpsClient", lambda *_, **__: places[-1].post)
+    patch.setattr(posting, "HttpsClient", lambda *_, **__: places[-1].post)
     patch.setattr(stack_request, "put_over_https", lambda _bundle: lambda *_: None)
     # A hundred letters, and not thousands, are enough for another run.
     patch.setattr(redriver, "ENOUGH_LETTERS", 100)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.wiring import posting
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
 from deadletter.webhook.connections import KeptConnections
@@ -92,7 +93,7 @@ def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     settings = {"allow_loopback": True, "timeout": PATIENCE}
     with dispatcher_at_work.deployed(letterbox, monkeypatch, **settings) as box:
         kept = KeptConnections(box.clock)
-        monkeypatch.setattr("deadletter.webhook.connections.KeptConnections", lambda _: kept)
+        monkeypatch.setattr(posting, "KeptConnections", lambda _: kept)
         yield box
         kept.close()
 
