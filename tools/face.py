@@ -79,9 +79,9 @@ def budgets() -> list[Budget]:
                 ("watch", 1_920, 1_380),
             )
         ),
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_666, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_661, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_122, 2_500),
-        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_048, 50_000),
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_035, 50_000),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 547, 340),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
         Budget("figures", lambda: len(Figure), 36, 36),

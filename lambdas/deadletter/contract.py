@@ -175,14 +175,11 @@ class Course(NamedTuple):
     is_permanent  no further attempt can cure it: the message is parked at once
     is_poison     the same failure in several attempts is the message's own fault, and parks it
     blame         what such a failure speaks of; None: its error says it
-    again         seconds after a failure, from and to, in which the message is tried again; None:
-                  its backoff says it
     """
 
     is_permanent: bool = False
     is_poison: bool = True
     blame: Blame | None = None
-    again: tuple[float, float] | None = None
 
 
 _USUAL = Course()

@@ -18,7 +18,7 @@ from deadletter.circuit.state import (
     Permit,
     State,
 )
-from deadletter.contract import Blame, Category, Course, Mode
+from deadletter.contract import Blame, Category, Mode
 from deadletter.failure.blame import teams_word
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Skip, Transient
@@ -276,16 +276,6 @@ def test_a_message_comes_back_no_earlier_than_its_retry_after() -> None:
     site = Site(raises={"m1": Transient(retry_after=234.2)})
     site.process(record(letter()))
     assert site.queue.calls == [[("handle of m1", 235)]]
-
-
-def test_a_category_may_have_a_wait_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Category.INTEGRATION, "course", Course(again=(700.0, 700.0)))
-    site = Site(
-        raises={"m1": Transient(status=404), "m2": type("No", (Exception,), {"status": 404})()}
-    )
-    site.process(record(letter()), record(letter(message_id="m2")))
-    waits = dict(wait for call in site.queue.calls for wait in call)
-    assert waits["handle of m2"] == 700 > waits["handle of m1"]
 
 
 def test_a_record_without_a_receipt_handle_is_not_hidden() -> None:

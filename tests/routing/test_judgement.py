@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.circuit.state import Circuit, State
-from deadletter.contract import Blame, Body, Category, Course, Reason
+from deadletter.contract import Blame, Body, Category, Reason
 from deadletter.failure.causes import CauseHold, Causes
 from deadletter.failure.failure import Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
@@ -758,10 +758,3 @@ def test_a_letter_that_fails_once_more_after_it_was_spared_is_parked_as_ever() -
         "last failure was of category schema; it last failed with KeyError",
         category="schema",
     )
-
-
-def test_a_category_may_have_a_wait_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Category.INTEGRATION, "course", Course(again=(70.0, 70.0)))
-    failure = failed(category=Category.INTEGRATION, attempt=1, at=NOW)
-    decision = judge(replace(PLAIN_CASE, row=LedgerRow((failure,))))
-    assert decision == Redrive(70, "attempt 2, integration failures again after 70 s")

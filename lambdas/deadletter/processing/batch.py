@@ -833,7 +833,7 @@ class _Batch:
             return None
         backoff, random = self.consumer.pipeline.retry, self.consumer.random
         receive, last = receive_of(record), self.consumer.last_receive
-        is_own, course = diagnosis.blame is Blame.NEITHER, diagnosis.category.course
+        is_own = diagnosis.blame is Blame.NEITHER
         if receive == 1 and not is_own:
             self.consumer.first_tries.tried(failed=True)
         if last is not None and last.is_it(receive):
@@ -843,9 +843,7 @@ class _Batch:
             again = causes.again_after(diagnosis.fingerprint, random)
             if again is not None:
                 return again
-        if course.again:
-            return random.uniform(*course.again)
-        is_permanent = course.is_permanent
+        is_permanent = diagnosis.category.course.is_permanent
         has_time = diagnosis.retry_after is not None
         is_poison = is_own and not has_time
         if self.consumer.pipeline.fifo and is_poison and not (is_permanent and receive == 1):

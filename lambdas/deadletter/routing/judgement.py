@@ -377,8 +377,6 @@ def _backoff(case: Case) -> tuple[float, str]:
     if case.has_sudden_cause:
         # No letter has changed: whether its failure is over is found out by trying.
         return again(case.random), "its cause suddenly dominates, again after"
-    if (last := case.row.last) is not None and (within := last.category.course.again):
-        return case.random.uniform(*within), f"{last.category} failures again after"
     # Lives that use no attempt make the backoff longer too: it keeps the pace bearable.
     return case.policy.backoff.delay(case.stamp.attempt + 1, case.random), "backoff of"
 
