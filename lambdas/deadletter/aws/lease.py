@@ -200,7 +200,7 @@ def _last_turn(item: Mapping[str, Any]) -> LastTurn:
 
 
 def _auto_rate(item: Mapping[str, Any]) -> AutoRate | None:
-    """The rate in a lease's item; None if there is none, so that it starts again."""
+    """The rate in a lease's item; None without one, so that it starts again."""
     data = item["auto_rate"]
     rate = part_of(AutoRate, data, direction=Direction(data["direction"]))
     return rate if rate.rate else None

@@ -1052,7 +1052,7 @@ def _is_bad_lane(item: Mapping[str, Any]) -> bool:
 
 
 def _stamp_of(item: Mapping[str, Any]) -> Stamp:
-    """The stamp that a letter waits with. Raises ValueError if there is none."""
+    """The stamp that a letter waits with. Raises ValueError without one."""
     stamp = stamps.parse(str(item.get("stamp", "")))
     if stamp is None:
         raise ValueError("a row without a stamp")
