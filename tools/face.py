@@ -7,9 +7,7 @@ ceiling is passed, and each step of the rebuild lowers them.
 from __future__ import annotations
 
 import ast
-import io
 import sys
-import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -166,17 +164,22 @@ def _code_lines_in(path: Path) -> int:
 
 def code_lines(tree: ast.Module, text: str) -> int:
     """Lines with code on them: no blank ones, no comments, no docstrings."""
-    nothing = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in nothing and token.type != tokenize.ENDMARKER:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and ast.get_docstring(node) is not None:
-                lines.difference_update(range(first.lineno, (first.end_lineno or 0) + 1))
-    return len(lines)
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    counted = {number for number, line in lines if line and not line.startswith("#")}
+    for docstring in _docstrings(tree):
+        counted.difference_update(range(docstring.lineno, (docstring.end_lineno or 0) + 1))
+    return len(counted)
+
+
+def _docstrings(node: ast.AST) -> Iterator[ast.stmt]:
+    """Those of a module and of all that it defines, wherever a statement defines it."""
+    documented = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+        yield node.body[0]
+    for below in ast.iter_child_nodes(node):
+        # An expression defines nothing that has a docstring, and most nodes are in one.
+        if not isinstance(below, ast.expr):
+            yield from _docstrings(below)
 
 
 def words_of_docs() -> int:
