@@ -9,15 +9,14 @@ DEMO := build/.ready-demo
 READY := build/.ready
 # The scanners' own environment: checkov pins an older boto3 than the app's.
 SCAN := build/scan-venv/bin
+SCANNERS := build/.ready-scan
 # What makes a site of the pages.
 SITE := build/site-venv
-# As new as the last clean scan of all that the scanners read: folders too, for a file that is gone.
-SCANNED := build/.scanned
-READ_BY_SCANNERS = cdk.json tools/__init__.py \
+READ_BY_SCANNERS := cdk.json sandbox/requirements.txt tools/__init__.py \
 	lambdas/deadletter/__init__.py lambdas/deadletter/contract.py lambdas/deadletter/circuit/__init__.py \
 	lambdas/deadletter/circuit/state.py \
 	$(foreach room,pace settings signals,$(wildcard lambdas/deadletter/$(room)/*.py)) \
-	$(shell find infra statemachines tools/scan -name __pycache__ -prune -o -print)
+	$(shell find infra statemachines tools/scan -type f -not -path '*/__pycache__/*' -not -name '*.sha256')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Many tests start Python anew, and each would compile the whole project.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,13 +28,13 @@ SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEA
 # Notes what a part of the day takes; `make times` shows it.
 TIMED = $(BIN)/python -m tests.times run $@
 
-.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit times face e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws policy lock docs site clean
+.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan scanned audit times face e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws policy lock docs site clean
 
 # What people type most comes first; the other targets say what they do behind one hash.
 help: # Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) # Install everything: for the demo, the tests and the scanners
+setup: $(READY) $(SCANNERS) # Install everything: for the demo, the tests and the scanners
 
 ready: $(DEMO) # Install what the demo, the sandbox and a deployment need
 
@@ -44,8 +43,12 @@ $(DEMO): sandbox/requirements.txt lambdas/requirements.txt tools/node/requiremen
 	@$(PYTHON) tools/setup.py demo
 	@touch $@
 
-$(READY): $(DEMO) requirements.txt tools/scan/requirements.txt
+$(READY): $(DEMO) requirements.txt
 	@$(PYTHON) tools/setup.py test
+	@touch $@
+
+$(SCANNERS): $(READY) tools/scan/requirements.txt
+	@$(PYTHON) tools/setup.py scan
 	@touch $@
 
 demo: $(DEMO) ## Watch dead messages heal, in an AWS of your own on this machine
@@ -73,7 +76,7 @@ beside-e2e: $(READY)
 	@MAKEFLAGS= nice -n 10 $(MAKE) --no-print-directory check
 
 check: lint ## What of it needs no sandbox: lint, types, scanners, tests
-	@$(SIDE_BY_SIDE) types $(SCANNED)
+	@$(SIDE_BY_SIDE) types scanned
 	@$(MAKE) --no-print-directory unit
 
 times: # What the last `make test` took: CPU by groups of tests, and the costliest tests
@@ -90,16 +93,15 @@ types: $(READY)
 unit: $(READY)
 	$(TIMED) $(BIN)/python -m pytest -q -n 2 --dist loadfile --times=build/times/$@.jsonl -m "not sandbox and not nightly"
 
-scan: $(READY) # The security scanners, first over planted faults, then over the templates; build/scan-report.txt
+scan: $(SCANNERS) # The security scanners, first over planted faults, then over the templates; build/scan-report.txt
 	$(BIN)/python -m pytest -q -m nightly tests/tools/scan
-	$(TIMED) $(BIN)/python -m tools.scan
-	@touch $(SCANNED)
+	@$(TIMED) $(BIN)/python -m tools.scan $(READ_BY_SCANNERS)
 
-# A day in which nothing that the scanners read has changed goes without them.
-$(SCANNED): $(READY) $(READ_BY_SCANNERS)
-	@$(MAKE) --no-print-directory scan
+# A day in which nothing that the scanners read has changed goes without them; each night has them.
+scanned: $(READY)
+	@$(BIN)/python -m tools.scan --clean $(READ_BY_SCANNERS) || $(MAKE) --no-print-directory scan
 
-audit: $(READY) # Known holes in the pinned packages (needs the network)
+audit: $(SCANNERS) # Known holes in the pinned packages (needs the network)
 	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt \
 		tools/scan/requirements.txt tools/site/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done

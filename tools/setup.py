@@ -1,7 +1,8 @@
 """Install what a target needs, with progress on the screen: `python3 tools/setup.py demo`.
 
     demo   what `make demo`, `make sandbox` and `make deploy` need
-    test   the rest: what tests, types and scanners need
+    test   what tests and types need
+    scan   the scanners
     node   unpack the Node that `demo` has fetched
     sizes  what lies in this folder, and in caches outside it
     oldest the oldest Python of this machine that we support and that can make environments
@@ -279,15 +280,18 @@ def unpack_node(wheel: Path, venv: Path) -> None:
 
 def steps_for_test() -> list[SetupStep]:
     packages = python_packages("Python packages", VENV, ROOT / "requirements.txt", keep=True)
-    scanners = ROOT / "tools" / "scan" / "requirements.txt"
     # Many tests start Python anew, and each would compile what it imports. Not the CDK: half of the
     # bytes, of which an app imports a few modules. What does not compile is for other Pythons.
     compiled = [str(VENV / "bin" / "python"), "-c", COMPILE]
     return [
         packages,
         SetupStep("packages compiled", [compiled], after=[packages]),
-        python_packages("scanners", SCANNERS, scanners, keep=True),
     ]
+
+
+def steps_for_scan() -> list[SetupStep]:
+    lock = ROOT / "tools" / "scan" / "requirements.txt"
+    return [python_packages("scanners", SCANNERS, lock, keep=True)]
 
 
 COMPILE = (
@@ -298,6 +302,7 @@ COMPILE = (
 TARGETS: Mapping[str, Callable[[], list[SetupStep]]] = {
     "demo": steps_for_demo,
     "test": steps_for_test,
+    "scan": steps_for_scan,
 }
 
 

@@ -336,7 +336,7 @@ def test_an_unknown_target_is_refused_with_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["nightly"]) == 2
-    assert "demo|test|node|sizes|oldest" in capsys.readouterr().err
+    assert "demo|test|scan|node|sizes|oldest" in capsys.readouterr().err
 
 
 def test_links_are_not_weighed(tmp_path: Path) -> None:

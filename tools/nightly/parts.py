@@ -145,13 +145,10 @@ def parts(first: int) -> Parts:
             ),
         ],
         "policies": [
+            # By day only if something that they read has changed.
+            Command(("make", "scan"), tests=("tests/tools/scan",)),
             nightly_tests("tests/rows"),
-            nightly_tests(
-                "tests/infra",
-                "tests/examples",
-                "tests/docs/test_hundred_pipelines.py",
-                "tests/tools/scan",
-            ),
+            nightly_tests("tests/infra", "tests/examples", "tests/docs/test_hundred_pipelines.py"),
         ],
         "drill": [
             Command(("make", "demo")),

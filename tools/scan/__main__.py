@@ -1,4 +1,9 @@
-"""Scan the apps, write build/scan-report.json and .txt, and fail if anything is open."""
+"""Scan the apps, write build/scan-report.json and .txt, and fail if anything is open.
+
+With files, those that the scanners read, it notes what they were when nothing was open; with
+--clean before them it scans nothing, and fails unless they are as noted. A clean checkout has the
+note, too.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,9 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 from tools.scan.apps import ROOT, contexts, synthesize
@@ -15,10 +21,27 @@ from tools.scan.finding import Finding, ScanVerdict, judge, read_acknowledgement
 from tools.scan.scanners import SCANNERS, ScanFailed
 
 ACKNOWLEDGED = Path(__file__).parent / "acknowledged.toml"
+CLEAN = Path(__file__).parent / "clean.sha256"
 BUILD = ROOT / "build"
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
+    """0 if nothing is open and no reason is unused, or nothing has changed since."""
+    if arguments[:1] == ["--clean"]:
+        return int(CLEAN.read_text().strip() != sum_of(arguments[1:]))
+    status = scan()
+    if arguments and status == 0:
+        CLEAN.write_text(f"{sum_of(arguments)}\n")
+    return status
+
+
+def sum_of(files: Iterable[str]) -> str:
+    """One sum of the names of these files and of what is in them, in any order."""
+    lines = [f"{sha256(Path(name).read_bytes()).hexdigest()} {name}\n" for name in sorted(files)]
+    return sha256("".join(lines).encode()).hexdigest()
+
+
+def scan() -> int:
     """Run every scanner over every app; 0 if nothing is open and no reason is unused."""
     began = time.monotonic()
     spent: dict[str, float] = {}
@@ -30,7 +53,7 @@ def main() -> int:
         folders[name] = folder
     spent["synthesis"] = time.monotonic() - began
 
-    def scan(scanner: str, app: str) -> list[Finding]:
+    def found(scanner: str, app: str) -> list[Finding]:
         start = time.monotonic()
         findings = SCANNERS[scanner](app, folders[app])
         spent[f"{scanner} {app}"] = time.monotonic() - start
@@ -39,7 +62,7 @@ def main() -> int:
     # Two: `make check` has to be quick on a machine with two cores. The slow scanners start first.
     with ThreadPoolExecutor(2) as pool:
         runs = [
-            pool.submit(scan, scanner, app)
+            pool.submit(found, scanner, app)
             for scanner in ("checkov", "cfn-lint", "parliament", "cdk-nag")
             for app in folders
         ]
@@ -82,4 +105,4 @@ def lines(verdict: ScanVerdict, seconds: Mapping[str, float]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
