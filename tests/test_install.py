@@ -291,7 +291,7 @@ def test_the_sdist_builds_the_same_wheel_offline(wheel: Path, tmp_path: Path) ->
     assert content(built(ROOT, tmp_path)) == content(wheel)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_what_is_missing_comes_from_the_index(
     wheel: Path, without_wheels: Path, tmp_path: Path
 ) -> None:
@@ -299,7 +299,7 @@ def test_what_is_missing_comes_from_the_index(
     assert content(fetched) == content(wheel)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_another_file_of_the_index_under_the_same_name_is_refused(
     without_wheels: Path, tmp_path: Path
 ) -> None:
@@ -311,7 +311,7 @@ def test_another_file_of_the_index_under_the_same_name_is_refused(
         built(without_wheels, tmp_path, index(tmp_path / "index"))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_pip_is_asked_for_only_where_something_has_to_be_fetched(
     unpacked: Path, without_wheels: Path
 ) -> None:
@@ -330,7 +330,7 @@ def test_an_editable_install_uses_the_checkout_alone(tmp_path: Path) -> None:
     assert paths == [str(ROOT), str(ROOT / "lambdas"), str(ROOT / "tools" / "editable")]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_an_import_of_the_library_loads_no_other_package_but_jmespath(
     library: Path, tmp_path: Path
 ) -> None:
@@ -413,12 +413,12 @@ def laid_out(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_library_alone_brings_one_package(wheel: Path) -> None:
     assert closure(asked_by(wheel), "") == {"jmespath"}
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("words", [["status"], ["--help"], ["list", "--in", "queue:x"]])
 def test_without_the_extra_dlq_says_the_line_that_installs_it(
     wheel: Path, library: Path, tmp_path: Path, words: list[str]
@@ -434,7 +434,7 @@ def test_without_the_extra_dlq_says_the_line_that_installs_it(
     assert pip.endswith(f" -m pip install {line}")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_checkout_that_is_not_installed_says_its_own_folder(tmp_path: Path) -> None:
     venv.create(tmp_path / "empty", symlinks=True)
     done = run([tmp_path / "empty" / "bin" / "python", "-m", "console", "status"], ROOT)
@@ -443,7 +443,7 @@ def test_a_checkout_that_is_not_installed_says_its_own_folder(tmp_path: Path) ->
     assert f"'deadletter[cli] @ {ROOT.as_uri()}'" in done.stderr
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_extra_brings_no_cdk_and_no_emulator(
     wheel: Path, command_line: Path, tmp_path: Path
 ) -> None:

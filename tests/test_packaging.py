@@ -79,12 +79,12 @@ def run(command: list[str | Path], folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_installed_command_says_its_version(environment: Path, tmp_path: Path) -> None:
     assert run([environment / "dlq", "--version"], tmp_path) == f"dlq {VERSION}\n"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_packages_are_found_under_their_own_names(
     kind: str, environment: Path, tmp_path: Path
 ) -> None:
@@ -109,7 +109,7 @@ def test_strict_type_checks_see_the_types_of_each_package(
     assert "Success" in run([*mypy, environment / "python", "user.py"], tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_wheel_holds_three_packages_with_all_their_modules(kind: str, wheel: Path) -> None:
     if kind == "editable":
         return

@@ -40,7 +40,6 @@ from deadletter.testing.fakes import MemoryDynamoDB
 from tests.aws.backends import REGION, _client
 from tests.tables import LETTERS, create_messages_table
 
-PAIRS = 2_000
 AT_ONCE = 25
 
 NAMES = ("a", "b", "status", "size", "a column, as typed")
@@ -135,8 +134,8 @@ def outcome(table: DynamoDBTable, each: Change) -> Any:
         return ("failed", str(error))
 
 
-@pytest.mark.slow_because("it makes two thousand writes in moto")
-def test_a_write_comes_to_the_same_in_memory_and_in_moto(mocked: Any) -> None:
+@pytest.mark.parametrize("pairs", [500, pytest.param(2_000, marks=pytest.mark.nightly)])
+def test_a_write_comes_to_the_same_in_memory_and_in_moto(mocked: Any, pairs: int) -> None:
     mocked.reset()
     memory: Any = MemoryDynamoDB(Clock())
     moto = _client("dynamodb")
@@ -145,7 +144,7 @@ def test_a_write_comes_to_the_same_in_memory_and_in_moto(mocked: Any) -> None:
         create_messages_table(client)
     tables = [DynamoDBTable(client, LETTERS) for client in (memory, moto)]
     seen: set[str] = set()
-    for seeds in parts(range(PAIRS), AT_ONCE):
+    for seeds in parts(range(pairs), AT_ONCE):
         rows = {str(seed): row(Random(seed)) for seed in seeds}
         changes = {key: change(Random(f"change {key}"), key, rows[key]) for key in rows}
         # Some rows are missing.

@@ -173,8 +173,8 @@ def costs(monkeypatch: pytest.MonkeyPatch) -> Costs:
     ("how", "together", "seconds"),
     [
         ("in batches of ten", 10, 0.1),
-        ("in batches of ten, in order", 10, 0.1),
-        ("one a second", 1, 1),
+        pytest.param("in batches of ten, in order", 10, 0.1, marks=pytest.mark.nightly),
+        pytest.param("one a second", 1, 1, marks=pytest.mark.nightly),
         ("one in ten seconds", 1, 10),
     ],
 )

@@ -119,7 +119,7 @@ class Fleet:
         self._processes[process].report("orders", outcomes, read)
 
 
-@pytest.mark.parametrize("processes", [300, pytest.param(1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("processes", [300, pytest.param(1_000, marks=pytest.mark.nightly)])
 def test_the_row_takes_the_writes_of_all_and_still_opens_at_once(processes: int) -> None:
     fleet = Fleet(processes)
     fleet.run()
@@ -133,7 +133,7 @@ def test_the_row_takes_the_writes_of_all_and_still_opens_at_once(processes: int)
     assert fleet.dead <= 0.5 * processes
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_tenth_that_fails_is_no_row_of_failures() -> None:
     """Where the successes of calm times are told too seldom, the first failures look like a row."""
     fleet = Fleet(1_000)

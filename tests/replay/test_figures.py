@@ -9,7 +9,13 @@ import pytest
 from tests.replay.figures import PLAN, costs_of, letters_per_second, outage_of
 
 
-@pytest.mark.parametrize(("seconds", "retry_after"), [(60.0, 0.0), (60.0, 10.0), (180.0, 30.0)])
+@pytest.mark.parametrize(
+    ("seconds", "retry_after"),
+    [
+        (60.0, 10.0),
+        *(pytest.param(*each, marks=pytest.mark.nightly) for each in ((60.0, 0.0), (180.0, 30.0))),
+    ],
+)
 def test_an_endpoint_that_fails_uses_up_no_tries_of_a_letter(
     seconds: float, retry_after: float
 ) -> None:

@@ -407,10 +407,10 @@ class EachCall:
         return call
 
 
-def crashes(steps: Callable[[Calls], None]) -> Iterator[str]:
-    """Repeat something with a crash at each of its calls, before it and after it."""
+def crashes(steps: Callable[[Calls], None], every: int = 1) -> Iterator[str]:
+    """Repeat something with a crash before and after each of its calls, or one of so many."""
     for after in (False, True):
-        for at in itertools.count(1):
+        for at in itertools.count(1, every):
             calls = Calls(at, after)
             try:
                 steps(calls)

@@ -45,7 +45,7 @@ def by_pattern(book: Book, document: Mapping[str, Any]) -> list[int]:
 
 
 # A mutant meets the few pairs only.
-@pytest.mark.parametrize("pairs", [800, pytest.param(PAIRS, marks=pytest.mark.long)])
+@pytest.mark.parametrize("pairs", [800, pytest.param(PAIRS, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("matcher", [by_book, by_pattern])
 def test_book_and_pattern_match_what_a_slow_matcher_matches(matcher: Any, pairs: int) -> None:
     assert list(deviations(matcher, seed=20, pairs=pairs)) == []

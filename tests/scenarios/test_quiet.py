@@ -73,11 +73,10 @@ def live(stage: Stage, *, days: int, outage_at: float) -> Traffic:
     return traffic
 
 
-@pytest.mark.slow_because("a day of a pipeline, minute by minute")
-@pytest.mark.parametrize("days", [1, pytest.param(7, marks=pytest.mark.nightly)])
-def test_a_healthy_week_pages_nobody(deployed: MakeStage, figures: Figures, days: int) -> None:
+@pytest.mark.nightly
+def test_a_healthy_week_pages_nobody(deployed: MakeStage, figures: Figures) -> None:
     stage = deployed("enforce-1m")
-    traffic = live(stage, days=days, outage_at=600.0)
+    traffic = live(stage, days=7, outage_at=600.0)
     redriven = stage.account.cloudwatch.values(
         "Deadletter", "Redriven", app="deadletter", pipeline=stage.name
     )
@@ -87,7 +86,7 @@ def test_a_healthy_week_pages_nobody(deployed: MakeStage, figures: Figures, days
     # What is not consumed yet was sent in the last minutes.
     assert traffic.sent - len(stage.consumed) < 20
     assert stage.account.sqs.expired() == []
-    figures.worst("pages in healthy days", f"{days} days, {traffic.sent} messages", 0, "")
+    figures.worst("pages in healthy days", f"7 days, {traffic.sent} messages", 0, "")
 
 
 @pytest.mark.nightly

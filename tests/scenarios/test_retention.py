@@ -11,7 +11,7 @@ from tests.scenarios.conftest import EVERY, MakeStage
 from tests.scenarios.figures import Figures
 from tests.scenarios.stage import Stage
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 # Longer than the longest retention, twice.
 MONTH_DAYS = 30

@@ -122,7 +122,11 @@ class Flow:
 
 @pytest.mark.slow_because("800 messages through an outage, with and without an order")
 @pytest.mark.parametrize(
-    ("shown", "skipped", "without"), [("as they were sent", 0, 40), ("at random", 40, 150)]
+    ("shown", "skipped", "without"),
+    [
+        pytest.param("as they were sent", 0, 40, marks=pytest.mark.nightly),
+        ("at random", 40, 150),
+    ],
 )
 def test_no_key_is_out_of_order_and_without_the_setting_many_are(
     shown: str, skipped: int, without: int

@@ -24,9 +24,9 @@ MANY = pytest.mark.slow_because("some stories have thousands of messages")
         id="no two owners of a claim act at one time, and no act is forgotten"),
     pytest.param(PauseSimulation, seeds(DAY, 1_000),
         id="a paused consumer comes back, and a person's own disabling stays"),
-    pytest.param(CausesSimulation, seeds(6, 300),
+    pytest.param(CausesSimulation, seeds(3, 300),
         id="no deployment parks a letter, and no hold outlives its cause"),
-    pytest.param(KindsSimulation, seeds(2, 300), marks=MANY,
+    pytest.param(KindsSimulation, seeds(1, 300), marks=MANY,
         id="a minority is slowed alone, and an outage opens the circuit"),
 ])
 def test_no_schedule_breaks_a_promise(simulation: Callable[[int], Any], schedules: range) -> None:

@@ -166,6 +166,7 @@ def parts(first: int) -> Parts:
         ],
         "bench": [
             nightly_tests("lab/tests/bench", marked=""),
+            nightly_tests("tests/costs"),
             Command(("make", "bench")),
             Command(("make", "bench-parts")),
         ],
