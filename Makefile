@@ -76,8 +76,7 @@ beside-e2e: $(READY)
 	@MAKEFLAGS= nice -n 10 $(MAKE) --no-print-directory check
 
 check: lint ## What of it needs no sandbox: lint, types, scanners, tests
-	@$(SIDE_BY_SIDE) types scanned
-	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory -j types scanned unit
 
 times: # What the last `make test` took: CPU by groups of tests, and the costliest tests
 	@$(BIN)/python -m tests.times

@@ -191,7 +191,8 @@ def imports(tree: ast.AST, path: str = "", typing_only: bool = False) -> Iterato
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             yield from imports(ast.Module(node.body, []), path, True)
             yield from imports(ast.Module(node.orelse, []), path, typing_only)
-        else:
+        # No expression imports anything, and most nodes are in one.
+        elif not isinstance(node, ast.expr):
             yield from imports(node, path, typing_only)
 
 
