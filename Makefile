@@ -28,7 +28,7 @@ SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEA
 # Notes what a part of the day takes; `make times` shows it.
 TIMED = $(BIN)/python -m tests.times run $@
 
-.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan scanned audit times face e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws policy lock docs site clean
+.PHONY: help setup ready demo sandbox deploy synth test check beside-e2e lint types unit scan scanned audit times face e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws policy lock docs site clean
 
 # What people type most comes first; the other targets say what they do behind one hash.
 help: # Say what there is
@@ -62,9 +62,6 @@ deploy: $(DEMO) ## Deploy into the AWS account your credentials name
 
 synth: $(DEMO) # The CloudFormation templates, into cdk.out
 	$(CDK) synth --quiet
-
-demo-replay: $(DEMO) # Replay dead letters in an embedded AWS; its report is build/replay-report.html
-	$(BIN)/python -m sandbox replay
 
 # The sandbox mostly waits for its emulator. All else has what it leaves of the cores, and is nice
 # to it: what the sandbox's tests wait for comes as if they ran alone.

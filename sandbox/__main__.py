@@ -1,4 +1,4 @@
-"""The app in an AWS on this machine: `up` until Ctrl-C; `demo` and `replay` heal dead letters."""
+"""The app in an AWS on this machine: `up` until Ctrl-C; `demo` heals dead letters."""
 
 import argparse
 import json
@@ -20,8 +20,6 @@ from sandbox.demo import run as demo
 from sandbox.deploy import DeployError, deploy
 from sandbox.letters import CAUSES, fill, samples
 from sandbox.queue_metrics import QueueMetrics
-from sandbox.replay import run as replay
-from sandbox.replay.script import Sizes
 from sandbox.server import ROOT, Sandbox, SandboxError
 from sandbox.stay import ENV_FILE, page_beside, stay, wanted
 
@@ -45,8 +43,6 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="break things in it, and account for every event")
-    shown = commands.add_parser("replay", help="send dead messages again, and account for each")
-    shown.add_argument("--letters", type=int, default=2_000, help="messages in the DLQ")
     up = commands.add_parser("up", help="start, deploy, and stay until Ctrl-C")
     up.add_argument(
         "--app",
@@ -106,9 +102,6 @@ def main(arguments: list[str]) -> int:
     try:
         if chosen.command == "demo":
             return demo.main(ROOT / "build" / "demo", ROOT / "build" / "demo-report.json")
-        if chosen.command == "replay":
-            page = ROOT / "build" / "replay-report.html"
-            return replay.main(ROOT / "build" / "replay", page, Sizes(letters=chosen.letters))
         up_until_interrupted(
             Sandbox(chosen.folder, secure=not chosen.insecure),
             chosen.app,

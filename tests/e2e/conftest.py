@@ -13,11 +13,11 @@ import pytest
 from sandbox.deploy import deploy
 from sandbox.processor import Unhurried
 from sandbox.queue_metrics import QueueMetrics
-from sandbox.replay.pipeline import BY_GROUP, BY_KEY
 from sandbox.server import ROOT, Sandbox
 from tests.e2e.covers import is_by_day
 from tests.e2e.deployed import SPEED, Deployed
 from tests.e2e.receiver import Receiver
+from tests.e2e.replay_pipeline import BY_GROUP, BY_KEY
 from tests.e2e.stranger import Shop
 
 HERE = Path(__file__).parent
@@ -74,7 +74,7 @@ PIPELINES: list[dict[str, Any]] = [
             "circuit.ramp": 10,
         },
     },
-    # Those of the replay demo, whose script is a test here.
+    # Those of the replay, whose script is a test here.
     dict(BY_KEY),
     dict(BY_GROUP),
 ]

@@ -29,10 +29,10 @@ from deadletter.redrive.order import Order
 from deadletter.replay.objects import DiscardedLetter, discarded_name
 from deadletter.routing.decision import Hold
 from sandbox.progress import until
-from sandbox.replay.pipeline import ReplayPipeline
 from sandbox.server import ACCOUNT, REGION, Sandbox
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver
+from tests.e2e.replay_pipeline import ReplayPipeline
 from tests.infra.test_permissions import COMMANDS, needed
 from tools.commands_page import commands
 

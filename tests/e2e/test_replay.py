@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sandbox.replay.pipeline import BY_GROUP, BY_KEY, ReplayPipeline
-from sandbox.replay.script import ReplayEndpoint, ReplayScript, Sizes
 from sandbox.server import Sandbox
+from tests.e2e.replay_pipeline import BY_GROUP, BY_KEY, ReplayPipeline
+from tests.e2e.replay_script import ReplayEndpoint, ReplayScript, Sizes
 
 SMALL = Sizes(letters=80, keys=10, grouped=0, parked=0, rate=40.0, kills=1, prefix="small")
 """What the day has time for, about 20 s on a quiet machine. The FIFO group, the approval and the
@@ -16,7 +16,7 @@ parked letters are played at night. Both scripts replay the same pipeline's lett
 
 
 def play(sandbox: Sandbox, aws: Callable[[str], Any], sizes: Sizes, folder: Path) -> ReplayScript:
-    """Play the scenes of the replay demo, and require that every letter is accounted for."""
+    """Play all scenes, and require that every letter is accounted for."""
     with ReplayEndpoint() as endpoint:
         script = ReplayScript(
             ReplayPipeline(sandbox, aws, str(BY_KEY["name"])),
@@ -50,5 +50,5 @@ def test_each_letter_of_a_replay_is_accounted_for_and_in_order(
 def test_two_thousand_letters_of_fifty_keys_are_accounted_for_and_in_order(
     sandbox: Sandbox, aws: Callable[[str], Any], tmp_path: Path
 ) -> None:
-    """As `make demo-replay` does: workers killed twice, an outage, an approval, a release."""
+    """Workers are killed twice; an outage, an approval, a release."""
     play(sandbox, aws, Sizes(), tmp_path)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.replay.pipeline import BY_GROUP, BY_KEY
 from sandbox.server import Sandbox
 from tests.e2e.deployed import Deployed
 from tests.e2e.receiver import Receiver
+from tests.e2e.replay_pipeline import BY_GROUP, BY_KEY
 
 # Ordering keys whose letters the endpoint takes, and letters of each.
 GOOD, LETTERS = 10, 4

@@ -1,8 +1,8 @@
-"""What the replay demo says of the letters that its endpoint has taken."""
+"""What the script of a replay says of the letters that its endpoint has taken."""
 
 from __future__ import annotations
 
-from sandbox.replay.script import Sizes, TakenLetter, by_group, by_key, given_up, out_of_order
+from tests.e2e.replay_script import Sizes, TakenLetter, by_group, by_key, given_up, out_of_order
 
 
 def test_every_key_has_its_letters_in_order_and_all_keys_are_mixed() -> None:

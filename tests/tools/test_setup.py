@@ -351,7 +351,7 @@ def test_set_up_needs_nothing_but_python_itself() -> None:
     assert set(imported) <= sys.stdlib_module_names
 
 
-@each_row("target", ["demo", "sandbox", "deploy", "synth", "demo-replay"])
+@each_row("target", ["demo", "sandbox", "deploy", "synth"])
 def test_what_a_user_calls_first_waits_for_the_demos_set_up_alone(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert re.search(rf"^{target}: \$\(DEMO\)", makefile, re.MULTILINE)

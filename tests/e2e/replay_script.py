@@ -1,4 +1,4 @@
-"""What happens in the replay demo, and what became of each letter."""
+"""What happens in a replay of many letters, and what became of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from sandbox.loopback import LoopbackEndpoint
 from sandbox.progress import until
-from sandbox.replay.pipeline import CommandFailed, ReplayPipeline
+from tests.e2e.replay_pipeline import CommandFailed, ReplayPipeline
 
 REDRIVE_EVERY = 3.0
 """Seconds between two runs of the redriver: the schedule's minute, compressed."""

@@ -1,4 +1,4 @@
-"""The deployed pipelines of the replay demo, as a producer and a person on call reach them."""
+"""The deployed pipelines of a replay, as a producer and a person on call reach them."""
 
 from __future__ import annotations
 
