@@ -50,12 +50,12 @@ def budgets() -> list[Budget]:
         Budget("commands", lambda: len(commands()), 34, 34),
         Budget("option slots", slots, 121, 125),
         # With what the page shares, and the client that reads tables for less CPU.
-        Budget("console, code lines", lambda: code_lines_of(console()), 17_560, 10_000),
+        Budget("console, code lines", lambda: code_lines_of(console()), 17_547, 10_000),
         Budget("console, modules", lambda: len(console()), 95, 75),
         Budget(
             "console, code lines of tests",
             lambda: code_lines_of_tests("console") - code_lines_of_tests("console/web"),
-            9_888,
+            9_885,
             6_500,
         ),
         # The report of a run and the demo's page are drawn by it, too.
@@ -68,19 +68,20 @@ def budgets() -> list[Budget]:
             Budget(f"code lines of {name}", partial(code_lines_of_package, name), most, goal)
             for name, most, goal in (
                 ("aws", 6_688, 4_700),
-                ("aws/wiring", 1_457, 550),
+                ("aws/wiring", 1_456, 550),
                 ("testing", 2_820, 1_850),
                 ("redrive", 4_266, 3_010),
                 ("replay", 4_751, 2_440),
                 ("pace", 876, 400),
-                ("outage", 1_293, 1_030),
+                ("outage", 1_292, 1_030),
                 ("watch", 1_920, 1_380),
             )
         ),
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_661, 45_000),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_188, 45_000),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_122, 2_500),
-        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_035, 50_000),
-        Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 547, 340),
+        # Raised by 357: the scenes of a demo that is gone, 473 lines of the product, are tests now.
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_393, 50_000),
+        Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 543, 340),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61, 61),
         Budget("figures", lambda: len(Figure), 36, 36),
         Budget("words of docs, apart from decisions", words_of_docs, 55_000, 55_000),
