@@ -446,7 +446,7 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
         *("ended_at", "ended_as", "ended_reason", "parked_at", "parked_as", "parked_rule"),
     ),
     Partition.CLAIM: (*CLAIM_FIGURES, "own", "payload", "content", "tries", "attempt"),
-    Partition.LINE: (*_KEY, "own", "place", "origin", "claim", "done", "at"),
+    Partition.LINE: (*_KEY, "own", "place", "origin", "claim", "by", "same", "done?", "at"),
     Partition.BOOK: (*_KEY, "version"),
     Partition.MATCHES: ("pk", "sk"),
     Partition.JOURNAL: (

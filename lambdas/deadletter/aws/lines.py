@@ -24,7 +24,7 @@ from deadletter.routing.line import (
     PlaceState,
     state_of,
 )
-from deadletter.routing.ordering import KeyPlace, version_in
+from deadletter.routing.ordering import KINDS, KeyPlace, version_in
 
 _HEAD, _LISTED = "head", "open "
 
@@ -60,11 +60,11 @@ class DynamoDBLines(PipelineRows):
     def read(self, places: Sequence[KeyPlace], *, lagging: bool = False) -> Mapping[str, KeyLine]:
         highest: dict[str, str] = {}
         for place in places:
-            highest[place.line] = max(highest.get(place.line, ""), place.sort)
+            highest[place.line] = max(highest.get(place.line, ""), place.upto)
         with ours(LinesUnavailable):
             try:
                 return {
-                    line: self._line(line, sort, lagging=lagging) for line, sort in highest.items()
+                    line: self._line(line, upto, lagging=lagging) for line, upto in highest.items()
                 }
             except (ClaimsUnavailable, LedgerUnavailable) as error:
                 raise LinesUnavailable(str(error)) from error
@@ -74,11 +74,8 @@ class DynamoDBLines(PipelineRows):
             self.add(line.holder)
         head = {
             "own": token,
-            "place": place.number,
-            "origin": place.origin,
-            "claim": place.claim,
-            **({"done": line.done} if line.done else {}),
-            **self._times(),
+            **self._facts(place),
+            **{f"done{kind}": version for kind, version in line.done.items()},
         }
         as_read = equals("own", *line.token) if line.token else absent("own")
         with ours(LinesUnavailable):
@@ -93,7 +90,7 @@ class DynamoDBLines(PipelineRows):
 
     @ours(LinesUnavailable)
     def add(self, place: KeyPlace) -> None:
-        self._table.change(self._listed(place), {"claim": place.claim, **self._times()})
+        self._table.change(self._listed(place), self._facts(place))
 
     def _strike_out(self, places: Sequence[KeyPlace]) -> None:
         """Delete rows that say nothing any more; one that stays is found to say nothing again."""
@@ -110,7 +107,8 @@ class DynamoDBLines(PipelineRows):
                 self._partition(line), upto, limit=_PAGE, lagging=lagging, after=after
             )
             found = self._with_rows(found, line, rows, now, lagging=lagging)
-            if after is None or found.first not in (None, found.holder):
+            # Those that wait are read in their order, so the first of them is before the others.
+            if after is None or len(found.listed) > len(found.finished):
                 return found
 
     def _with_rows(
@@ -136,8 +134,9 @@ class DynamoDBLines(PipelineRows):
         for place, row in placed.items():
             is_holder, handling = row[SORT] == _HEAD, handlings[place]
             since = number_in(row, "at")
-            done = text_in(row, "done")
-            if since is None or since > now + CLOCK_SKEW or version_in(done) != done:
+            written = {kind: text for kind in KINDS if (text := text_in(row, f"done{kind}"))}
+            done = {kind: text for kind, text in written.items() if version_in(text)[:1] == kind}
+            if since is None or since > now + CLOCK_SKEW or done != written:
                 self.note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
                 # Only its claim says how long it is handled.
                 since = now if handling is Handling.LIVE else 0.0
@@ -150,9 +149,10 @@ class DynamoDBLines(PipelineRows):
                 is_holder=is_holder,
             )
             if is_holder:
-                line = replace(line, holder=place, done=version_in(done))
+                line = replace(line, holder=place, done=done)
             if state is PlaceState.DONE and place.is_version:
-                line = replace(line, done=max(line.done, place.number))
+                highest = max(line.done.get(place.kind, ""), place.number)
+                line = replace(line, done={**line.done, place.kind: highest})
             elif line.is_past(place):
                 # It is skipped when it comes.
                 state = PlaceState.FINISHED
@@ -165,22 +165,30 @@ class DynamoDBLines(PipelineRows):
         keys = {place: (self.pipeline, place.claim) for place in places if place.claim}
         table, wanted = (self.client, self.table), list(keys.values())
         found = kept_claims(*table, wanted, now, lagging=lagging) if keys else {}
-        claims = {place: found.get(key) for place, key in keys.items()}
-        return {place: _handling(claims.get(place)) for place in places}
+        return {place: _handling(place, found.get(keys.get(place, ("", "")))) for place in places}
 
     def _place(self, line: str, row: Mapping[str, Any]) -> KeyPlace | None:
         """The place in a row; None if it cannot be read: then nothing waits for it."""
-        number, _, origin = str(row[SORT]).removeprefix(_LISTED).rpartition(" ")
-        if row[SORT] == _HEAD:
-            number, origin = text_in(row, "place"), text_in(row, "origin")
-        if not number or not origin:
+        number, origin = text_in(row, "place"), text_in(row, "origin")
+        more = (text_in(row, name) for name in ("claim", "by", "same"))
+        place = KeyPlace(line, number, origin, *more)
+        is_listed_here = row[SORT] in (_HEAD, f"{_LISTED}{place.sort}")
+        if not number or not origin or not is_listed_here:
             self.note_bad_row(row_name(self._table.name, row[PARTITION], row[SORT]))
             return None
-        return KeyPlace(line, number, origin, text_in(row, "claim"))
+        return place
 
-    def _times(self) -> dict[str, Any]:
+    def _facts(self, place: KeyPlace) -> dict[str, Any]:
         now = self.clock()
-        return {"at": stored_number(now), "ttl": int(now + self.keep_seconds)}
+        return {
+            "place": place.number,
+            "origin": place.origin,
+            "claim": place.claim,
+            "by": place.by,
+            "same": place.same,
+            "at": stored_number(now),
+            "ttl": int(now + self.keep_seconds),
+        }
 
     def _listed(self, place: KeyPlace) -> Key:
         return self._key(place.line, f"{_LISTED}{place.sort}")
@@ -204,8 +212,9 @@ def _with_state(line: KeyLine, place: KeyPlace, state: PlaceState, *, is_holder:
     return replace(line, listed=(*line.listed, place), finished=finished)
 
 
-def _handling(claim: KeptClaim | None) -> Handling:
-    if claim is None:
+def _handling(place: KeyPlace, claim: KeptClaim | None) -> Handling:
+    # Another message may have claimed the key since.
+    if claim is None or claim.origin != place.by:
         return Handling.NONE
     if claim.is_done:
         return Handling.DONE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deadletter.message import stamp as stamps
@@ -85,8 +85,16 @@ class Reader:
         key = self._identity.key_of(letter, reading.stamp, document.value)
         place = None
         if self._ordering is not None:
-            place = self._ordering.place(letter, reading.stamp, document, key.digest)
+            place = place_of(self._ordering, letter, reading.stamp, document, key)
         return Delivery(record, letter, reading.stamp, key, document, reading.forged, place=place)
+
+
+def place_of(
+    ordering: Ordering, letter: Letter, stamp: Stamp, document: Document, key: BusinessKey
+) -> KeyPlace | None:
+    """The place of a letter in the line of its ordering key, claimed under its business key."""
+    place = ordering.place(letter, stamp, document)
+    return place and replace(place, claim=key.digest, by=key.origin, same=key.same)
 
 
 def id_of(record: Any) -> str:

@@ -64,6 +64,11 @@ class BusinessKey:
         whole = utf8(self.payload) if self.content is None else self.content.identity
         return digest(utf8(self.text), whole)
 
+    @property
+    def same(self) -> str:
+        """What all sends of one message have in common, and no other message has: 16 digits."""
+        return (replace(self, apart=True) if self.compared else self).digest[:16]
+
     def differences(self, payload: str, content: bytes | None) -> tuple[str, ...] | None:
         """The paths in which it differs from a message with the same text: none if it is the same.
 

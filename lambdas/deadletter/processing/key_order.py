@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import Enum, auto
 
 from deadletter.message.stamp import Stamp
-from deadletter.processing.delivery import Delivery
+from deadletter.processing.delivery import Delivery, place_of
 from deadletter.processing.idempotency import Claim
 from deadletter.routing.line import NOBODY, Lines
 from deadletter.routing.ordering import KeyPlace, Ordering
@@ -48,8 +48,7 @@ class KeyOrder:
 
     def place_by(self, stamp: Stamp, delivery: Delivery) -> KeyPlace | None:
         """The place of a message by the stamp that is known of it; its own may have got lost."""
-        letter, document = delivery.letter, delivery.document
-        return self._ordering.place(letter, stamp, document, delivery.key.digest)
+        return place_of(self._ordering, delivery.letter, stamp, delivery.document, delivery.key)
 
     def turn(self, place: KeyPlace, claim: Claim, *, passes: bool, until: float) -> Turn:
         """Wait for the message's turn, a moment and not beyond `until` (epoch seconds).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ LONGEST_HANDLING = 12 * HOUR
 class KeyLine:
     """What is known of one ordering key below some place.
 
-    done      the highest version that was processed, as far as it is known; empty before the first
+    done      the highest version of each kind that was processed, as far as it is known
     first     the lowest place that is open: its message has failed, or was given back, and is
               neither processed nor parked nor discarded
     holder    the message that was handled last
@@ -32,7 +32,7 @@ class KeyLine:
     finished  those of them that are not open any more
     """
 
-    done: str = ""
+    done: Mapping[str, str] = field(default_factory=dict)
     first: KeyPlace | None = None
     holder: KeyPlace | None = None
     is_busy: bool = False
@@ -52,7 +52,7 @@ class KeyLine:
         """Whether a later version was processed than the one at this place. A number is no later
         version than a text, nor the other way round.
         """
-        return place.number < self.done and place.number[:1] == self.done[:1]
+        return place.number < self.done.get(place.kind, "")
 
     def is_held_by(self, place: KeyPlace) -> bool:
         """Whether the message at this place was handled last."""

@@ -27,6 +27,9 @@ _NUMBER, _TEXT, _TIME = "0", "1", "2"
 # Characters of a place: the manifest is merged in memory of a constant size.
 _LONGEST = 128
 
+# Bytes of a text that a row's key has, twice: with the origin it fits into its 1,024.
+_LONGEST_SORTED = 400
+
 _SIGN, _ALL_BITS = 1 << 63, (1 << 64) - 1
 
 # Whole numbers nearer to 0 are told apart exactly.
@@ -35,6 +38,10 @@ _EXACT_DIGITS = 22
 
 
 _SORTABLE = re.compile(rf"{_NUMBER}[0-9a-f]{{16}}[0-9]{{{_EXACT_DIGITS}}}")
+
+
+KINDS = (_NUMBER, _TEXT)
+"""What the place of a version begins with: one kind is no later version than the other."""
 
 
 def version_in(text: str) -> str:
@@ -67,13 +74,21 @@ class KeyPlace:
     """A message's place in the line of its ordering key.
 
     `line` is the hash of the key, `number` compares as the order does (see `Ordering.sequence`),
-    `origin` is the id of the message's first life, and `claim` the hash by which it is claimed.
+    `origin` is the id of the message's first life. It is claimed under the hash `claim` as the
+    message `by`, the origin that its own stamp names; a second send of it has the same `same`.
     """
 
     line: str
     number: str
     origin: str
     claim: str = ""
+    by: str = ""
+    same: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Places of one kind are versions of one another."""
+        return self.number[:1]
 
     @property
     def is_version(self) -> bool:
@@ -83,12 +98,27 @@ class KeyPlace:
 
     @property
     def sort(self) -> str:
-        """Texts of two places in one line compare as the places do, and no two are the same."""
-        return f"{self.number} {self.origin}"
+        """Texts of two places in one line compare as the places do, and no two are the same.
+
+        But for texts of which only what is cut off differs: `upto` is behind all of them.
+        """
+        return f"{self._sorted} {self.origin}"
+
+    @property
+    def upto(self) -> str:
+        """No `sort` of a place up to this one compares as higher."""
+        return f"{self._sorted}!"
+
+    @property
+    def _sorted(self) -> str:
+        if not self.number.startswith(_TEXT):
+            return self.number
+        # As they are, a space in a text would compare with the one before the origin.
+        return f"{_TEXT}{utf8(self.number[1:])[:_LONGEST_SORTED].hex()}"
 
     def is_of(self, other: KeyPlace) -> bool:
         """Whether both are of one message."""
-        return self.origin == other.origin or (self.claim != "" and self.claim == other.claim)
+        return self.origin == other.origin or (self.same != "" and self.same == other.same)
 
 
 class Ordering:
@@ -132,19 +162,16 @@ class Ordering:
         number = f"{number[:_SEQUENCE_DIGITS]:0>{_SEQUENCE_DIGITS}}"
         return f"{_TIME}{stamp.first_sent:0{_TIME_DIGITS}d}.{number}"
 
-    def place(
-        self, letter: Letter, stamp: Stamp, document: Document, claim: str = ""
-    ) -> KeyPlace | None:
+    def place(self, letter: Letter, stamp: Stamp, document: Document) -> KeyPlace | None:
         """The letter's place in the line of its key; None if it is in order with no other.
 
         One that a person has asked to be processed once more has no place: it goes at once.
-        `claim` is the hash by which its consumer claims it.
         """
         key = self.key(letter, document)
         if not key or stamp.again:
             return None
         number = self.sequence(letter, stamp, document)
-        return KeyPlace(line_of(key), number, stamp.origin, claim)
+        return KeyPlace(line_of(key), number, stamp.origin)
 
 
 def _scalar(path: Path | None, document: Document) -> str | int | float | None:
