@@ -61,7 +61,9 @@ class Log:
     raises: Exception | None = None
     takes: tuple[float, Clock] | None = None
 
-    def failed(self, origin: str, failure: Failure, about: AboutLetter | None = None) -> None:
+    def failed(
+        self, origin: str, failure: Failure, about: AboutLetter | None = None, *, anew: bool = False
+    ) -> None:
         self._answer()
         self.failures.append((origin, failure))
         self.about[origin] = about

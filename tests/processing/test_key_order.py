@@ -476,3 +476,138 @@ def test_a_damaged_version_supersedes_nothing(shop: Shop) -> None:
     shop.send(2)
     shop.run()
     assert shop.versions() == [1, 2]
+
+
+def other(shop: Shop, version: Any, account: str, id_: str) -> str:
+    """Send a message that names the business key of another one."""
+    return shop.box.send({"id": id_, "account": account, "version": version})
+
+
+def test_a_message_is_not_done_because_another_one_with_its_key_is(shop: Shop) -> None:
+    """Nothing of its account was processed, so nothing of it is superseded."""
+    shop.sick = {9}
+    shop.send(9)
+    shop.run()
+    other(shop, 1, "b", "a9")
+    shop.run()
+    assert shop.versions("b") == [1]
+    shop.send(5)
+    shop.run()
+    assert shop.versions() == [5]
+    assert "Superseded" not in shop.box.metrics
+
+
+def test_another_message_with_its_business_key_waits_for_it_too(shop: Shop) -> None:
+    shop.sick = {2}
+    shop.send(2)
+    shop.run()
+    other(shop, 3, "a", "a2")
+    shop.run()
+    assert shop.versions() == []
+    shop.sick = set()
+    shop.settle()
+    shop.settle()
+    assert shop.versions()[0] == 2
+
+
+def test_a_second_send_of_a_message_does_not_wait_for_the_first(shop: Shop) -> None:
+    shop.sick = {2}
+    shop.send(2)
+    shop.run()
+    shop.sick = set()
+    shop.send(2)
+    shop.run()
+    assert shop.versions() == [2]
+
+
+def test_a_version_that_is_a_text_does_not_end_the_order_of_numbers(shop: Shop) -> None:
+    shop.send(5)
+    shop.run()
+    for version in ("x", 3, "w"):
+        other(shop, version, "a", f"odd {version}")
+        shop.run()
+    assert shop.versions() == [5, "x"]
+    assert shop.box.metrics["Superseded"] == 2
+
+
+@pytest.mark.parametrize("later", ["v1 0", "v1\t", "v1\0", "v1é", "v10"])
+def test_a_text_is_behind_the_one_that_it_begins_with(shop: Shop, later: str) -> None:
+    shop.sick = {"v1"}  # type: ignore[arg-type]
+    other(shop, "v1", "a", "one")
+    shop.run()
+    # With another one handled since, v1 is among those that wait.
+    other(shop, "v0", "a", "zero")
+    shop.run()
+    other(shop, later, "a", "two")
+    shop.run()
+    assert shop.versions() == ["v0"]
+
+
+def test_a_place_that_is_cut_off_has_no_other_of_its_text_above_it() -> None:
+    long = "1" + "𝄞" * 128
+    first, second = (KeyPlace("line", f"{long}{end}", f"f{end}") for end in "ab")
+    assert first.sort < second.upto
+    assert second.sort < first.upto
+    assert len(f"open {first.sort}") < 1_024 - 36
+
+
+def test_a_line_of_many_is_read_to_the_first_that_waits(shop: Shop) -> None:
+    shop.sick = {1}
+    shop.send(1)
+    shop.run()
+    [head] = shop.lines()
+    line, lines = head["pk"]["S"].rpartition("#")[2], shop.box.runtime.consumer.order._lines
+    for number in range(100):
+        lines.add(KeyPlace(line, f"1{number:03}", f"origin {number}"))
+    before = shop.box.dynamodb.consumed
+    found = lines.read([KeyPlace(line, "1999", "last")])[line]
+    used = shop.box.dynamodb.consumed - before
+    assert found.first is not None
+    assert found.first.number.startswith("0")
+    assert used.read_units < 20
+
+
+def test_the_late_failure_of_a_process_that_slept_holds_up_nobody(shop: Shop) -> None:
+    """Its message was received again meanwhile, and parked."""
+    shop.box.max_receive_count = 5
+
+    def sleeps() -> None:
+        shop.box.clock.advance(VISIBILITY + 60)
+        shop.fatal = {1}
+        shop.run()
+        shop.settle()
+        assert (len(shop.box.parked), shop.box.waiting) == (1, [])
+        shop.fatal, shop.sick = set(), {1}
+
+    shop.during = {1: sleeps}
+    [first] = shop.send(1)
+    shop.run()
+    shop.send(2)
+    shop.settle()
+    assert shop.versions() == [2]
+    row = shop.box.ledger(first)
+    assert row is not None
+    assert row.parked_at is not None
+
+
+def test_a_parking_that_was_refused_is_taken_back_whatever_a_stale_read_says(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Any, envelopes: Any) -> SendResult:
+        shop.box.clock.advance(1)
+        return SendResult(refused={each.copy: "AccessDenied" for each in envelopes})
+
+    monkeypatch.setattr(SqsQueue, "send", refused)
+    shop.box.max_receive_count = 5
+    shop.fatal = {1}
+    [first] = shop.send(1)
+    shop.run()
+    # As if each replica had what was written before the word of the parking.
+    monkeypatch.setattr(DynamoDBLedger, "_knows", lambda *_: True)
+    shop.settle(200)
+    row = shop.box.ledger(first)
+    assert row is not None
+    assert row.going_on
+    shop.send(2)
+    shop.run()
+    assert shop.versions() == []

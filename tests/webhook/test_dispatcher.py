@@ -602,7 +602,9 @@ class Around:
     failures: dict[str, Failure] = field(default_factory=dict)
     outcomes: list[tuple[str, int, int]] = field(default_factory=list)
 
-    def failed(self, origin: str, failure: Failure, about: AboutLetter | None = None) -> None:
+    def failed(
+        self, origin: str, failure: Failure, about: AboutLetter | None = None, *, anew: bool = False
+    ) -> None:
         self.failures[origin] = failure
 
     def recovered(

@@ -105,7 +105,9 @@ class DynamoDBLedger(PipelineRows):
         except Conflict as conflict:
             raise RecordsConflict(str(conflict)) from conflict
 
-    def failed(self, origin: str, failure: Failure, about: AboutLetter | None = None) -> None:
+    def failed(
+        self, origin: str, failure: Failure, about: AboutLetter | None = None, *, anew: bool = False
+    ) -> None:
         # Only a consumer writes failures.
         from deadletter.failure.cause_index import entry_change
 
@@ -114,7 +116,9 @@ class DynamoDBLedger(PipelineRows):
         name, item = slot(failure, self.lives), _without_floats(failure.to_data())
         facts = {**tried, **_without_floats(entry.sets)}
         first = slot(replace(failure, receive=1), self.lives)
-        if name != first and self._knows(origin, (name, first), item, facts, entry.removes):
+        # What is to be told anew, a stale read may not know yet.
+        is_like_others = not anew and name != first
+        if is_like_others and self._knows(origin, (name, first), item, facts, entry.removes):
             return
         # Unconditional: this failure happened, whatever the row says.
         with ours(RecordsUnavailable):

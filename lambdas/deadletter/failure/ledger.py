@@ -378,9 +378,12 @@ class Records(Protocol):
 class FailureLog(Protocol):
     """The ledger as the consumer writes it, at the moment of each failure."""
 
-    def failed(self, origin: str, failure: Failure, about: AboutLetter | None = None) -> None:
+    def failed(
+        self, origin: str, failure: Failure, about: AboutLetter | None = None, *, anew: bool = False
+    ) -> None:
         """Store the failure, and `about` its letter; storing it twice changes nothing.
 
+        One like that of an earlier receive is stored only if it is to be told `anew`.
         Raises RecordsUnavailable.
         """
 

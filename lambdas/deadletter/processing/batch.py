@@ -623,8 +623,11 @@ class _Batch:
                 causes.failed(receive_of(delivery.record), stamp, diagnosis)
         # A dependency that is waited for, as a webhook endpoint in its pause, was not called.
         waits = diagnosis.category is Category.TRANSIENT and getattr(error, "untried", False)
-        history.failed(delivery.record, stamp, diagnosis, delivery, now, circuit, blameless=waits)
-        is_ours = self.guard.withdraw(letter.message_id, claim, tried=tried)
+        tell = partial(
+            *(history.failed, delivery.record, stamp, diagnosis, delivery, now, circuit),
+            blameless=waits,
+        )
+        is_ours = self._gives_back(letter.message_id, claim, tell, tried=tried)
         receive = receive_of(delivery.record)
         if is_ours and known_stamp is not None and self._parks(diagnosis, receive):
             words = f": {diagnosis.message}" if diagnosis.message else ""
@@ -635,6 +638,20 @@ class _Batch:
             self._take_back(delivery, stamp, diagnosis, circuit)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(letter.message_id, Fate.FAILED, diagnosis, wait, error, circuit)
+
+    def _gives_back(self, message_id: str, claim: Claim | None, tell: Task, *, tried: bool) -> bool:
+        """Tell of a failure, and let the next receive process the message.
+
+        False if a newer owner has the message. It is told first, so that a process that ends
+        between the two leaves a claim which others wait for. But one that has slept beyond its
+        deadline tells nothing if it has lost its claim: its word would come after the message's
+        end, and hold up those behind it.
+        """
+        may_be_lost = self.consumer.clock() >= self.guard.deadline
+        if may_be_lost and not self.guard.withdraw(message_id, claim, tried=tried):
+            return False
+        tell()
+        return may_be_lost or self.guard.withdraw(message_id, claim, tried=tried)
 
     def _unreadable(self, record: Record, error: NotALetter) -> MessageResult:
         message_id, now = id_of(record), self.consumer.clock()
@@ -744,8 +761,8 @@ class _Batch:
             return MessageResult(message_id, Fate.UNFINISHED)
         diagnosis, now = collided(paths), self.consumer.clock()
         stamp = known_stamp or delivery.stamp
-        history.failed(delivery.record, stamp, diagnosis, delivery, now)
-        is_ours = self.guard.withdraw(message_id, claim, tried=False)
+        tell = partial(history.failed, delivery.record, stamp, diagnosis, delivery, now)
+        is_ours = self._gives_back(message_id, claim, tell, tried=False)
         if is_ours and known_stamp is not None and not self.direct:
             because = f"another message with its idempotency key was processed; it {paths}"
             if self._park(delivery, known_stamp, Reason.KEY_CONFLICT, because):
@@ -801,8 +818,8 @@ class _Batch:
         the messages of its key wait for it again.
         """
         if self.consumer.order is not None:
-            now = self.consumer.clock()
-            self._history().failed(delivery.record, stamp, diagnosis, delivery, now, circuit)
+            now, history = self.consumer.clock(), self._history()
+            history.failed(delivery.record, stamp, diagnosis, delivery, now, circuit, anew=True)
 
     def _parking(self) -> Parking:
         # Loaded with the first message that is parked.

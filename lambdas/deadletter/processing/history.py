@@ -121,6 +121,7 @@ class History:
         circuit: str = "",
         *,
         blameless: bool = False,
+        anew: bool = False,
     ) -> None:
         """Record one failure; `delivery` is None if the message could not be read."""
         failure = Failure(
@@ -146,7 +147,7 @@ class History:
         about = None if delivery is None else self._about(delivery)
         message_id = delivery.letter.message_id if delivery is not None else id_of(record)
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
-            self.log.failed(stamp.origin, failure, about)
+            self.log.failed(stamp.origin, failure, about, anew=anew)
 
     def _about(self, delivery: Delivery) -> AboutLetter:
         pipeline, document = self.gate.pipeline, delivery.document
