@@ -74,6 +74,8 @@ class OrderSimulation(Simulation):
             if lot.random() < late:
                 numbers[at], numbers[at + KEYS] = numbers[at + KEYS], numbers[at]
         self._numbers = numbers
+        # Some producers write a text.
+        self._version = lot.choice((int, int, "v{} of many".format))
         self.superseded = 0
         self.in_order = 0
 
@@ -105,7 +107,12 @@ class OrderSimulation(Simulation):
 
     def _send(self, number: int) -> None:
         uid = f"{self._shape.kinds[number]}{number}"
-        fields = {"key": uid, "uid": f"~{uid}~", "account": f"a{number % KEYS}", "version": number}
+        fields = {
+            "key": uid,
+            "uid": f"~{uid}~",
+            "account": f"a{number % KEYS}",
+            "version": self._version(number),
+        }
         body = json.dumps({"tenantId": "a", **fields})
         options: dict[str, Any] = {}
         if self._shape.fifo:
@@ -188,7 +195,7 @@ class OrderSimulation(Simulation):
 
 def _place(letter: Letter) -> tuple[str, int]:
     body = json.loads(letter.body)
-    return body["account"], body["version"]
+    return body["account"], int(str(body["version"]).removeprefix("v").split()[0])
 
 
 def order_shape(seed: int) -> Shape:
