@@ -44,6 +44,7 @@ from deadletter.redrive import openings, waiting_room
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import PAST, UNKNOWN, Drain, SourceMemory
+from deadletter.routing import ordering
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.clock import START
@@ -360,6 +361,7 @@ class Simulation:
             # The same code with two shards a lane: most looks into eight find nothing.
             patch.object(waiting_room, "SHARDS", 2),
             patch.object(openings, "SHARDS", 2),
+            patch.object(ordering, "SHARDS", 2),
             patch("threading.Lock", partial(TurnLock, self.scheduler)),
             self._compressed(),
         ):

@@ -57,14 +57,17 @@ class DynamoDBLines(PipelineRows):
     patience: Patience
     note_bad_row: NoteRow = ignore
 
-    def read(self, places: Sequence[KeyPlace], *, lagging: bool = False) -> Mapping[str, KeyLine]:
+    def read(
+        self, places: Sequence[KeyPlace], *, most: int = 1, lagging: bool = False
+    ) -> Mapping[str, KeyLine]:
         highest: dict[str, str] = {}
         for place in places:
             highest[place.line] = max(highest.get(place.line, ""), place.upto)
         with ours(LinesUnavailable):
             try:
                 return {
-                    line: self._line(line, upto, lagging=lagging) for line, upto in highest.items()
+                    line: self._line(line, upto, most, lagging=lagging)
+                    for line, upto in highest.items()
                 }
             except (ClaimsUnavailable, LedgerUnavailable) as error:
                 raise LinesUnavailable(str(error)) from error
@@ -98,8 +101,8 @@ class DynamoDBLines(PipelineRows):
             for place in places:
                 self._table.delete(self._listed(place))
 
-    def _line(self, line: str, highest: str, *, lagging: bool) -> KeyLine:
-        """The line up to a place: read on until a listed message is open, or no row is left."""
+    def _line(self, line: str, highest: str, most: int, *, lagging: bool) -> KeyLine:
+        """The line up to a place: read on until so many listed messages are open."""
         now, found, after = self.clock(), NOBODY, None
         upto = between(SORT, _HEAD, f"{_LISTED}{highest}")
         while True:
@@ -107,9 +110,9 @@ class DynamoDBLines(PipelineRows):
                 self._partition(line), upto, limit=_PAGE, lagging=lagging, after=after
             )
             found = self._with_rows(found, line, rows, now, lagging=lagging)
-            # Those that wait are read in their order, so the first of them is before the others.
-            if after is None or len(found.listed) > len(found.finished):
-                return found
+            # Those that wait are read in their order, so these are before all others.
+            if after is None or len(found.listed) - len(found.finished) >= most:
+                return replace(found, is_whole=after is None)
 
     def _with_rows(
         self,
@@ -204,8 +207,7 @@ def _with_state(line: KeyLine, place: KeyPlace, state: PlaceState, *, is_holder:
     """The line with what one message is to the others."""
     is_open = state is PlaceState.OPEN
     if is_open:
-        first = place if line.first is None else min(line.first, place, key=_by_number)
-        line = replace(line, first=first)
+        line = replace(line, open=tuple(sorted((*line.open, place), key=_by_number)))
     if is_holder:
         return replace(line, is_busy=state is PlaceState.BUSY, is_held=is_open)
     finished = line.finished if is_open else (*line.finished, place)

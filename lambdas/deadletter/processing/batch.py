@@ -879,7 +879,9 @@ class _Batch:
         if last is not None and last.is_it(receive):
             # It goes on waiting where no receive is counted.
             return 0.0
-        return visibility.after_failure(backoff, receive, None, self.consumer.random)
+        # It asks nothing of a dependency, and each receive that is too early brings it nearer to
+        # the DLQ: no jitter.
+        return backoff.ceiling(receive)
 
     def _dies(self, record: Record, result: MessageResult) -> bool:
         """Whether SQS moves the message to the DLQ next, for a fault of its own.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -230,7 +230,7 @@ class DirectRouter:
         if self._lines is None:
             return judged
         # Loaded where letters have an order.
-        from deadletter.routing.line import LinesUnavailable
+        from deadletter.routing.line import MOST_IN_A_ROW, InARow, LinesUnavailable
         from deadletter.routing.ordering import Ordering
 
         ordering = Ordering(self._pipeline)
@@ -240,16 +240,25 @@ class DirectRouter:
             else None
             for question, case, decision in judged
         ]
+        asked = {number: place for number, place in enumerate(places) if place is not None}
         try:
-            lines = self._lines.read([place for place in places if place], lagging=True)
+            lines = self._lines.read([*asked.values()], most=MOST_IN_A_ROW, lagging=True)
         except LinesUnavailable as error:
             raise RouterUnavailable(str(error)) from error
-        in_order = []
-        for (question, case, decision), place in zip(judged, places, strict=True):
-            ahead = None if place is None else lines[place.line].ahead_of(place)
-            if ahead is not None and isinstance(decision, Redrive):
-                decision = behind(case, decision, ahead)
-            in_order.append((question, case, decision))
+        in_order, going = [*judged], defaultdict[str, InARow](InARow)
+        for number, place in sorted(asked.items(), key=lambda each: each[1].number):
+            (question, case, decision), row = judged[number], going[place.line]
+            assert isinstance(decision, Redrive)
+            ahead = lines[place.line].ahead_of(place, row.places)
+            ordered: Decision = (
+                row.joined_by(place, decision, tried=case.was_tried)
+                if ahead is None
+                else behind(
+                    *(case, decision, place, ahead),
+                    near=bool(row.places) or lines[place.line].is_near(place),
+                )
+            )
+            in_order[number] = (question, case, ordered)
         return in_order
 
     def _is_behind(self, judged: Sequence[_Judged], batch: _CaseBatch) -> bool:

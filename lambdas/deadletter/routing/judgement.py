@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
@@ -19,7 +20,7 @@ from deadletter.contract import (
 )
 from deadletter.failure.causes import NO_CAUSES, Causes, again, cause_of
 from deadletter.failure.failure import Failure
-from deadletter.failure.fate import COLLIDED
+from deadletter.failure.fate import COLLIDED, was_tried
 from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import (
@@ -156,6 +157,12 @@ class Case:
             return 0.0
         return self.now - last.at
 
+    @property
+    def was_tried(self) -> bool:
+        """Whether its handler had it in the receive that ended its life, as far as is known."""
+        last = self.row.last
+        return last is None or was_tried(last)
+
     def counts(self, failure: Failure) -> bool:
         """Whether a failure may park the letter: not if its cause suddenly dominated then.
 
@@ -193,11 +200,15 @@ class Case:
         return self.is_past_own_expiry or (self.now >= self.expires and not in_time)
 
 
-BEHIND = (30.0, 5 * MINUTE)
-"""The shortest and the longest wait of a letter until it is looked at whether its turn has come."""
+NEAR, FAR = MINUTE, 5 * MINUTE
+"""How often a letter is looked at whether its turn has come: one near the head of its line, or
+right behind letters that go, and any other."""
 
-BEHIND_SHARE = 0.25
-"""How long it waits again, as a part of the time that it has waited."""
+SHORTEST_BEHIND = 30.0
+
+_BUCKETS_A_DOUBLING = 8
+"""Letters that wait twice as long come due so many seconds earlier in their minute: the lowest
+places are most of them among the first that one request can take."""
 
 Judgement = Callable[[Case], Decision | None]
 
@@ -411,12 +422,21 @@ def delayed(case: Case) -> Decision:
     return Hold(lane, min(case.now + delay, case.ends), because, rule_id, left=left)
 
 
-def behind(case: Case, decision: Redrive, ahead: KeyPlace) -> Hold:
-    """A letter that would go back waits while an earlier one of its ordering key is open."""
+def behind(case: Case, decision: Redrive, place: KeyPlace, ahead: KeyPlace, *, near: bool) -> Hold:
+    """A letter that would go back waits while an earlier one of its ordering key is open.
+
+    Those of a key wait in one shard, and come due together, in about the order of their first
+    sends, so that they go one after the other.
+    """
+    from deadletter.routing.ordering import shard_of_hash
+
     because = f"behind message {ahead.origin} of its ordering key"
-    again = min(BEHIND[1], max(BEHIND[0], case.since_death * BEHIND_SHARE))
-    due = min(case.now + max(decision.delay, again), case.ends)
-    return Hold(DUE, due, because, decision.rule)
+    step = NEAR if near else FAR
+    full = math.ceil((case.now + max(decision.delay, SHORTEST_BEHIND)) / step) * step
+    age = max(0.0, case.now - case.stamp.first_sent / 1_000)
+    later = max(0.0, MINUTE - 1 - _BUCKETS_A_DOUBLING * math.log2(1 + age / MINUTE))
+    due = min(full + int(later), case.ends)
+    return Hold(DUE, due, because, decision.rule, shard=shard_of_hash(place.line))
 
 
 def replayed(case: Case) -> Decision:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Protocol
 
 from deadletter.contract import HOUR
 from deadletter.failure.fate import was_tried
 from deadletter.failure.ledger import LedgerRow
+from deadletter.routing.decision import LONGEST_DELAY, Redrive
 from deadletter.routing.ordering import KeyPlace
 from deadletter.settings.pipeline import Pipeline
 
@@ -22,8 +23,9 @@ class KeyLine:
     """What is known of one ordering key below some place.
 
     done      the highest version of each kind that was processed, as far as it is known
-    first     the lowest place that is open: its message has failed, or was given back, and is
-              neither processed nor parked nor discarded
+    open      the places that are open, in order: their messages have failed, or were given back,
+              and are neither processed nor parked nor discarded
+    is_whole  no other one is open: else only so many were read
     holder    the message that was handled last
     is_busy   it is handled now, or its process has died and its effect may have happened
     is_held   it is open, and nothing but the line says so
@@ -33,7 +35,8 @@ class KeyLine:
     """
 
     done: Mapping[str, str] = field(default_factory=dict)
-    first: KeyPlace | None = None
+    open: tuple[KeyPlace, ...] = ()
+    is_whole: bool = True
     holder: KeyPlace | None = None
     is_busy: bool = False
     is_held: bool = False
@@ -41,12 +44,22 @@ class KeyLine:
     listed: tuple[KeyPlace, ...] = ()
     finished: tuple[KeyPlace, ...] = ()
 
-    def ahead_of(self, place: KeyPlace) -> KeyPlace | None:
-        """The message that one at this place waits for; None if its turn has come."""
-        first = self.first
-        if first is None or first.is_of(place) or first.number >= place.number:
+    def ahead_of(self, place: KeyPlace, going: Sequence[KeyPlace] = ()) -> KeyPlace | None:
+        """The message that one at this place waits for; None if its turn has come.
+
+        It does not wait for those that are `going`, just before it.
+        """
+        if not self.open or self.open[0].is_of(place):
             return None
-        return first
+        before = [each for each in self.open if each.number < place.number]
+        for each in before:
+            if not any(each.is_of(other) for other in (place, *going)):
+                return each
+        return None if self.is_whole or len(before) < len(self.open) else self.open[-1]
+
+    def is_near(self, place: KeyPlace) -> bool:
+        """Whether all that are open before a place were read."""
+        return self.is_whole or place.number <= self.open[-1].number
 
     def is_past(self, place: KeyPlace) -> bool:
         """Whether a later version was processed than the one at this place. A number is no later
@@ -61,6 +74,32 @@ class KeyLine:
 
 NOBODY = KeyLine()
 
+MOST_IN_A_ROW = 50
+"""Messages of one key that go back one right after the other."""
+
+SPACING = 1
+"""Seconds between two of them."""
+
+
+@dataclass
+class InARow:
+    """The messages of one key that go back together: none waits until those before it are done.
+
+    Only messages that were given back untried follow one another. One that was tried and failed
+    may well fail again, so none follows it.
+    """
+
+    places: list[KeyPlace] = field(default_factory=list)
+    _delay: int | None = None
+
+    def joined_by(self, place: KeyPlace, decision: Redrive, *, tried: bool) -> Redrive:
+        """The decision for the next message that goes."""
+        after = 0 if self._delay is None else self._delay + SPACING
+        self._delay = min(max(decision.delay, after), LONGEST_DELAY)
+        if not tried:
+            self.places.append(place)
+        return replace(decision, delay=self._delay)
+
 
 class LinesUnavailable(Exception):
     """The lines of ordering keys gave no answer: no message is handled out of its turn."""
@@ -69,8 +108,11 @@ class LinesUnavailable(Exception):
 class Lines(Protocol):
     """The lines of a pipeline's ordering keys; raises LinesUnavailable."""
 
-    def read(self, places: Sequence[KeyPlace], *, lagging: bool = False) -> Mapping[str, KeyLine]:
-        """The lines of these places, by their hashes, each up to the highest place asked for.
+    def read(
+        self, places: Sequence[KeyPlace], *, most: int = 1, lagging: bool = False
+    ) -> Mapping[str, KeyLine]:
+        """The lines of these places, by their hashes, each up to the highest place asked for, or to
+        so many that wait.
 
         Those that may be `lagging` cost half, and may lack what was written a moment ago.
         """
