@@ -31,7 +31,7 @@ from deadletter.redrive.lane_claim import LaneClaim, lane_slot
 from deadletter.redrive.mover import MARGIN, Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import SHARDS, OpenShard, WaitingRoom
+from deadletter.redrive.waiting_room import SHARDS, OpenShard, WaitingRoom, WaitingRoomEntry
 from deadletter.routing.decision import Hold, Redrive
 from deadletter.routing.router import (
     Router,
@@ -453,12 +453,22 @@ class LaneCanaries:
                     return canary
         return None
 
+    def _seat_of(self, seats: Sequence[WaitingRoomEntry]) -> WaitingRoomEntry:
+        """Any of them, because the oldest may show nothing; in a FIFO group that one.
+
+        In an ordering key, where only the first is handled, the oldest one half of the time.
+        """
+        pipeline, random = self.setup.pipeline, self.setup.random
+        if pipeline.fifo or (pipeline.ordering_key is not None and random.random() < 0.5):
+            return seats[0]
+        return random.choice(seats)
+
     def _from(self, shard: OpenShard, key: str, lock_seconds: float) -> Canary | None:
         setup = self.setup
         seats = setup.room.due(shard.lane, shard.shard, shard.until, MOST_SEATS)
         if not seats:
             return None
-        seat = seats[0] if setup.pipeline.fifo else setup.random.choice(seats)
+        seat = self._seat_of(seats)
         name = lane_slot(shard.lane, shard.shard)
         # A claim keeps on record what may still be in its queue: it is not made for nothing.
         if setup.known.recent().of_lane(name, [seat.copy])[seat.copy].is_named:
