@@ -16,10 +16,10 @@ from .audit import END
 from .deadline import side_by_side
 from .errors import Cause, Problem
 from .rule_table import canonical, target
-from .selection import NamedPipelines, Operator, Term, choice, past
+from .selection import NamedPipelines, Operator, Term, choice
 from .session import Answer, Session
 from .verbs import Asked, Verb
-from .words import moment
+from .words import moment, typed_time
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -310,11 +310,14 @@ def read(session: Session, request: AuditRequest) -> AuditTrail:
     terms = []
     for term in choice((), (), request.terms).terms:
         if term.key in times:
-            times[term.key] = datetime.fromtimestamp(past(term.values[0], now), UTC)
+            times[term.key] = typed_time(term.values[0], now, -1)
         elif term.key in ("by", "text"):
             terms.append(term)
         else:
             raise Problem(f"{term}: changes are chosen by by, since, until and text.", Cause.INPUT)
+    if times["since"] >= times["until"]:
+        ends = (f"{name}={at:%Y-%m-%dT%H:%M}" for name, at in times.items())
+        raise Problem(f"{' has to be before '.join(ends)}.", Cause.INPUT)
     question = AuditQuestion(
         since=times["since"],
         until=times["until"],

@@ -31,13 +31,12 @@ from .selection import (
     Term,
     compiled,
     for_rules,
-    past,
     path_of,
 )
 from .selection import Pipeline as OfPipeline
 from .session import Answer, Here, Session
 from .verbs import Asked, Verb
-from .words import clock, count, duration, ending, moment, seconds
+from .words import clock, count, duration, ending, moment, seconds, typed_time
 
 RuleId = Annotated[str, Asked("Its id, in metrics and with parked messages.", metavar="RULE_ID")]
 
@@ -615,7 +614,7 @@ def _undoable(session: Session, request: UndoRequest) -> RulePlan:
         why = f": {last.why}" if last.why else ""
         says.append(f"Take back {last.command} of {clock(last.at, session.now)}, {who}{why}.")
     else:
-        at = datetime.fromtimestamp(past(request.to, session.now), UTC)
+        at = typed_time(request.to, session.now, -1)
         then = _at(changes, at, session)
     if then == scope.now:
         raise Problem(f"Rule {request.rule} is as it was then: nothing to do.", Cause.FAILED)

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from difflib import get_close_matches
 from enum import StrEnum
 from math import inf, isfinite
@@ -22,7 +22,7 @@ from deadletter.message.strict_json import Unreadable, read_json
 
 from .errors import Cause, Problem
 from .verbs import PIPELINE, Asked
-from .words import seconds
+from .words import seconds, typed_time
 
 if TYPE_CHECKING:
     from deadletter.routing.selection import Selection
@@ -350,7 +350,7 @@ def compiled(chosen: Choice, now: datetime) -> tuple[Selection, tuple[Term, ...]
             case "reason":
                 fields["reasons"] = tuple(map(Reason, each.values))
             case "since" | "until":
-                fields[each.key] = past(each.values[0], now)
+                fields[each.key] = typed_time(each.values[0], now, -1).timestamp()
             case "match":
                 _merge(pattern, _pattern(each.values[0]), each)
             case "cause":
@@ -430,21 +430,6 @@ def _pattern(text: str) -> dict[str, Any]:
     if not isinstance(pattern, dict):
         raise Problem("match= takes a JSON object: see docs/rules.md.", Cause.INPUT)
     return pattern
-
-
-def past(text: str, now: datetime) -> float:
-    """A time in the past, as epoch seconds: how long ago, or ISO 8601 (UTC without a zone)."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            return (now - timedelta(seconds=seconds(text))).timestamp()
-        except (Problem, OverflowError) as error:
-            raise Problem(
-                f"{text!r} is no time: write how long ago (2h, 4d), or 2026-01-31T09:00 in UTC.",
-                Cause.INPUT,
-            ) from error
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
 Ids = Annotated[

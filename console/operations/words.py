@@ -97,6 +97,25 @@ def seconds(text: str) -> int:
     return int(written[1]) * _UNITS[written[2]]
 
 
+def typed_time(text: str, now: datetime, way: int = 1) -> datetime:
+    """A time of ISO 8601 (UTC without a zone), or so long after now, or before it if `way` is -1.
+
+    In UTC. Raises Problem for anything else, and for a time that no calendar has.
+    """
+    try:
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            return now + way * timedelta(seconds=seconds(text))
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (Problem, OverflowError) as error:
+        raise Problem(
+            f"{text!r} is no time: write how long{' ago' * (way < 0)} (2h, 4d), or "
+            "2026-01-31T09:00 in UTC, of the years 1 to 9999.",
+            Cause.INPUT,
+        ) from error
+
+
 NEVER = "never"
 """What is typed for an end that a person makes."""
 
@@ -108,14 +127,10 @@ def ending(text: str, now: datetime, subject: str, *, never: bool = False) -> da
     """
     if never and text.lower() == NEVER:
         return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        at = now + timedelta(seconds=seconds(text))
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    at = typed_time(text, now)
     if at <= now:
         raise Problem(f"{subject.capitalize()} would have ended at {text} already.", Cause.INPUT)
-    return at.astimezone(UTC)
+    return at
 
 
 def waits_for(lane: str) -> str:

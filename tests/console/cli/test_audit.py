@@ -214,9 +214,21 @@ def test_a_change_without_an_end_and_one_that_failed_say_so(orders: Any, dlq: An
     assert (change["outcome"], change["ended"]) == ("unknown", None)
 
 
-@each_row("term", ["since=soon", "since=999999999d", "tenant=acme", "by<ann"])
-def test_a_condition_that_is_none_of_changes_is_refused(orders: Any, dlq: Any, term: str) -> None:
-    dlq("audit -f", term, ends=Exit.USAGE)
+@each_row(
+    ("terms", "says"),
+    [
+        ("since=soon", "'soon' is no time: write how long ago (2h, 4d)"),
+        ("since=999999999d", "of the years 1 to 9999"),
+        ("since=0001-01-01T00:00+14:00", "of the years 1 to 9999"),
+        ("since=1h -f until=2h", "has to be before until="),
+        ("tenant=acme", "changes are chosen by by, since, until and text"),
+        ("by<ann", "by takes = ~"),
+    ],
+)
+def test_a_condition_that_is_none_of_changes_is_refused(
+    orders: Any, dlq: Any, terms: str, says: str
+) -> None:
+    assert says in dlq(f"audit -f {terms}", ends=Exit.USAGE).stderr
 
 
 def test_the_commands_of_the_page_exist() -> None:
