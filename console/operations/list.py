@@ -135,9 +135,8 @@ def read(session: Session, request: ListRequest) -> MessageList:
     is_at_least = not walk.is_complete
     if walk.few is not None:
         # Of each place but a few were read.
-        counts = [place.messages for place in walk.searched]
-        is_at_least = is_at_least or None in counts
-        matching = max(matching, sum(count or 0 for count in counts))
+        is_at_least = is_at_least or None in walk.counts
+        matching = max(matching, sum(count or 0 for count in walk.counts))
     notes = [*walk.notes, *([LOOKS_COUNT] if walk.received else [])]
     if not matching and chosen.is_narrow and not chosen.places:
         notes.append("What is over is searched by --in run:ID and by --in discarded.")

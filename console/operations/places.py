@@ -130,6 +130,8 @@ class Walk:
         self.compared = 0
         self.matchers: list[Matcher] = []
         self.searched: list[SearchedPlace] = []
+        self.counts: list[int | None] = []
+        """Their messages; None if unknown, or if a place that was counted may have the same."""
         self.unsearched: list[UnsearchedPlace] = []
         self.notes: list[str] = []
         self.absent: list[Problem] = []
@@ -277,6 +279,7 @@ class PlaceSearch:
             walk.is_complete = False
             rest = f"the rest of {self.place}"
             walk.unsearched.append(UnsearchedPlace(self.pipeline, rest, None, ENDED))
+        walk.counts.append(messages)
         walk.searched.append(
             SearchedPlace(
                 self.pipeline,
@@ -343,10 +346,22 @@ class _OfPipeline:
         of_all: Callable[[], int | None] | None = None,
         lane: str = "",
     ) -> None:
-        if self._walk.reaches(self._name, place):
-            searching = PlaceSearch(self._walk, self._name, place, self._matcher, lane)
+        walk = self._walk
+        if walk.reaches(self._name, place):
+            is_counted = any(self._may_share(place, each) for each in walk.searched)
+            searching = PlaceSearch(walk, self._name, place, self._matcher, lane)
             searching.compare(found)
             searching.end(of_all)
+            if is_counted:
+                walk.counts[-1] = None
+
+    def _may_share(self, place: str, other: SearchedPlace) -> bool:
+        """Whether messages of a place may be those of another one of which a few were read."""
+        if other.is_whole or other.pipeline != self._name:
+            return False
+        # Records are told from the first messages of each lane, and from none of a queue.
+        is_told = other.waits_for and (other.messages or MOST) <= _MOST_ORIGINS
+        return other.place == place or (place == IN_A_QUEUE and not is_told)
 
     # The waiting room.
 

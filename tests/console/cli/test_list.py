@@ -352,6 +352,23 @@ def test_no_more_are_listed_or_received_than_asked_for(cloud: Cloud, dlq: Dlq) -
     assert cloud.visible("orders-parking-default") == 25
 
 
+@each_row("line", ["--look", "--in dlq --look", f"--in run:{RUN}"])
+def test_a_message_is_counted_once_where_a_few_of_many_are_read(
+    cloud: Cloud, dlq: Dlq, line: str
+) -> None:
+    """By SQS's estimate or its lane's count, not by its record or its run's list again."""
+    if not cloud.is_deployed:
+        cloud.deploy("orders")
+        run = cloud.replay(ReplayRun(id=RUN, pipeline="orders", state=RunState.HELD))
+        cloud.snapshot(run, [(named(f"m-{at}"), ReplayOutcome.OPEN) for at in range(25)])
+        for at in range(25):
+            cloud.failed("orders", cloud.letter("{}"))
+            wait(cloud, f"run:{RUN}", f"m-{at}")
+    of_queues = 25 if line != "--look" else 50
+    answer = read(dlq, line)
+    assert (answer["matching"], answer["is_at_least"]) == (of_queues, True)
+
+
 def test_a_file_has_all_messages_whole_and_only_its_owner_reads_it(
     cloud: Cloud, dlq: Dlq, tmp_path: Path
 ) -> None:
