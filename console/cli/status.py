@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN, MAIN_DLQ, parking_source
+from deadletter.contract import EVERY_PIPELINE, MAIN, MAIN_DLQ, parking_source
 from deadletter.signals.troubles import TroubleKind
 
 from ..operations.attention import Attention, counter, source_name
@@ -122,7 +122,7 @@ def _merged(items: Iterable[Attention]) -> Iterator[tuple[str, str, str | None]]
     for item in items:
         pipelines.setdefault((item.says, item.type), []).append(item.pipeline)
     for (says, command), names in pipelines.items():
-        yield ", ".join(names), says, command
+        yield ", ".join(names).replace(EVERY_PIPELINE, "all pipelines"), says, command
 
 
 def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:

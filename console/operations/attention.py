@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.circuit.state import State
 from deadletter.contract import (
     DAY,
+    EVERY_PIPELINE,
     HOUR,
     MAIN,
     MAIN_DLQ,
@@ -21,10 +22,10 @@ from deadletter.contract import (
 )
 from deadletter.message import stamp
 from deadletter.replay.run import RunState
-from deadletter.signals.commands import typed
+from deadletter.signals.commands import TypedLine, typed
 from deadletter.signals.counts import meaning
 from deadletter.signals.figures import COUNTED, Count
-from deadletter.signals.pages import PIPELINE_PAGES, Alarm
+from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES, Alarm
 from deadletter.signals.troubles import TROUBLES, Fact, Seen, TroubleKind, known_names, shown
 
 from . import observed
@@ -396,7 +397,7 @@ _ORDER = {kind: place for place, kind in enumerate(TroubleKind)}
 class Attention:
     """Something that needs a person, or is good to know."""
 
-    pipeline: Annotated[str, "name of the pipeline"]
+    pipeline: Annotated[str, "name of the pipeline; `*` for what belongs to all of them"]
     kind: Annotated[
         str | None,
         "which trouble it is, such as `router-down`: see the runbook; null if only an alarm is "
@@ -418,6 +419,15 @@ class Attention:
     def urgency(self) -> tuple[bool, int]:
         """What rings comes first, then the order of the catalogue."""
         return self.alarm is None, -1 if self.kind is None else _ORDER[TroubleKind(self.kind)]
+
+
+def cards_of_app(alarms: Iterable[AlarmState], now: datetime) -> Iterator[Attention]:
+    """What needs a person beside the pipelines: alarms of the app itself that ring."""
+    for alarm in alarms:
+        page = next(page for page in APP_PAGES if alarm.name.endswith(f"-{page.alarm}"))
+        says = f"{_rings(alarm, now)}: {page.says.removesuffix('.')}; likely {page.cause}"
+        first = None if page.repair is TypedLine.STATUS else page.first
+        yield Attention(EVERY_PIPELINE, None, says, first, str(page.alarm), alarm.name)
 
 
 def cards(
@@ -518,10 +528,13 @@ class _Cards:
 
     def ringing(self, alarm: AlarmState) -> Attention:
         """An alarm whose reason is not known; it may be one of your own."""
-        ago = duration(self._now - alarm.since)
-        says = f"{alarm.name} is in ALARM since {clock(alarm.since, self._now)}, {ago} ago"
-        return Attention(self._pipeline.name, None, says, alarm=alarm.name)
+        return Attention(self._pipeline.name, None, _rings(alarm, self._now), alarm=alarm.name)
 
     def _since(self, seen: Seen) -> str:
         at = moment(seen.since) if seen.since else None
         return "" if at is None else f" since {clock(at, self._now)}"
+
+
+def _rings(alarm: AlarmState, now: datetime) -> str:
+    ago = duration(now - alarm.since)
+    return f"{alarm.name} is in ALARM since {clock(alarm.since, now)}, {ago} ago"

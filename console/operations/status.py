@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.circuit.state import State
 from deadletter.contract import (
     CAUSE_SHARDS,
+    EVERY_PIPELINE,
     MAIN,
     MAIN_DLQ,
     MESSAGES,
@@ -26,11 +27,12 @@ from deadletter.contract import (
 )
 from deadletter.routing.decision import DUE
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.pages import APP_PAGES
 from deadletter.signals.troubles import Fact, Seen, TroubleKind, known_names, shown
 
 from . import observed
 from .app import App, DeployedPipeline
-from .attention import Attention, attention, cards, outlook, seen, source_name
+from .attention import Attention, attention, cards, cards_of_app, outlook, seen, source_name
 from .causes import HELD, read_causes
 from .circuits import circuit_row
 from .deadline import PATIENCE, Asking, Deadline, DeadlineMissed, Read, Start, side_by_side
@@ -101,6 +103,8 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         for found in [(*attention(status, now), *silent.get(status.name, ()), *pending.unread())]
         for card in cards(app.name, status, found, now)
     ]
+    rung = ringing.result(lambda _: None) or {}  # Where it is unread, pipelines say so.
+    items += cards_of_app(rung.get(EVERY_PIPELINE, ()), now)
     items.sort(key=lambda item: item.urgency)
     return AppStatus(
         **place,
@@ -388,11 +392,12 @@ def _replays(
 
 
 def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[AlarmState]]:
-    """The alarms that are in ALARM, by pipeline."""
+    """The alarms that are in ALARM, by pipeline; those of the app itself by EVERY_PIPELINE."""
+    of_app = {f"{app.name}-{page.alarm}": EVERY_PIPELINE for page in APP_PAGES}
     by_pipeline: dict[str, list[AlarmState]] = defaultdict(list)
     for alarm in alarms(cloudwatch, f"{app.name}-", StateValue="ALARM"):
         since = alarm.get("StateTransitionedTimestamp") or alarm["StateUpdatedTimestamp"]
-        owner = app.owner_of(alarm["AlarmName"])
+        owner = of_app.get(alarm["AlarmName"]) or app.owner_of(alarm["AlarmName"])
         if owner is not None and alarm["StateValue"] == "ALARM":
             by_pipeline[owner].append(AlarmState(alarm["AlarmName"], since))
     return by_pipeline

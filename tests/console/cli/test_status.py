@@ -275,6 +275,26 @@ def test_an_alarm_belongs_to_the_pipeline_with_the_longer_name(cloud: Any, dlq: 
     assert answer(dlq, "--pipeline", "orders")["attention"] == []
 
 
+@each_row(
+    ("alarm", "says", "command"),
+    [
+        ("SharedTrouble", "something that all pipelines share fails", None),
+        ("RuleTrouble", "a rule is invalid and matches nothing", "dlq rules list"),
+    ],
+)
+def test_an_alarm_of_the_app_needs_a_person(
+    cloud: Any, dlq: Any, alarm: str, says: str, command: str | None
+) -> None:
+    cloud.deploy(*(() if cloud.is_deployed else ("orders",)))
+    cloud.alarm(f"deadletter-staging-{alarm}")
+    cloud.alarm(f"deadletter-{alarm}")
+    [card] = answer(dlq, "orders")["attention"]
+    assert (card["pipeline"], card["page"], card["type"]) == ("*", alarm, command)
+    assert card["says"].startswith(f"deadletter-{alarm} is in ALARM since")
+    dlq("status --check", ends=Exit.ATTENTION, says=("1 thing needs a person", "pipelines  ", says))
+    cloud.alarm(f"deadletter-{alarm}", state="OK")
+
+
 def test_unreadable_parts_are_named_and_the_rest_is_shown(orders: Any, dlq: Any) -> None:
     orders.sqs.delete_queue(QueueUrl=orders.urls["orders-dlq"])
     orders.dynamodb.delete_table(TableName="circuits")
