@@ -37,7 +37,7 @@ _WORDS = {
 }
 """One group, and several."""
 
-_NONE = "No message is failing"
+_NONE, _NO_MESSAGE = "No message is failing", "No message found"
 
 
 def show(answer: GroupList) -> Iterator[Block]:
@@ -57,7 +57,7 @@ def show(answer: GroupList) -> Iterator[Block]:
         yield table(shown, by, answer.at)
     if (more := len(answer.groups) - MOST_SHOWN) > 0:
         yield line(f"and {more:,} more {_WORDS[by][1]}: --json has all of them")
-    yield from (marked(cause, answer.at) for cause in answer.causes[:_MOST_MARKED])
+    yield from (marked(cause, answer.at) for cause in (answer.causes or ())[:_MOST_MARKED])
     for group in shown[:_MOST_STEPS]:
         yield Line()
         yield line(Styled(_name(group, by), "strong"), f": {group.next.effect}{in_versions(group)}")
@@ -88,8 +88,10 @@ def headline(answer: GroupList) -> str:
     """Such as "4,000 messages, 3 causes"."""
     if not answer.messages and answer.in_queues:
         return f"No cause is known of {count(answer.in_queues, 'message')}"
+    if not answer.messages and answer.is_at_least:
+        return f"{_NO_MESSAGE} among those that were read"
     if not answer.messages:
-        return "No message found" if answer.in_queues is None else _NONE
+        return _NO_MESSAGE if answer.in_queues is None else _NONE
     found, (one, several) = len(answer.groups), _WORDS[By(answer.by)]
     messages = count(answer.messages, "message")
     kinds = f"{found:,} {one if found == 1 else several}"

@@ -57,7 +57,7 @@ def show(answer: Shown) -> Iterator[Block]:
     for circuit in answer.circuits or ():
         yield from show_circuit(circuit, answer.at)
     for cause in answer.causes or ():
-        yield from _cause(cause, answer.at)
+        yield from _cause(cause, answer)
     if answer.pipeline is not None:
         yield from _pipeline(answer, answer.pipeline)
 
@@ -70,12 +70,14 @@ def _rule(found: ShownRule, now: datetime) -> Iterator[Block]:
     yield from _changes(found.changes, now)
 
 
-def _cause(found: ShownCause, now: datetime) -> Iterator[Block]:
+def _cause(found: ShownCause, answer: Shown) -> Iterator[Block]:
+    now = answer.at
     yield line(Styled(f"Cause {found.cause}", "strong"), f" of {found.pipeline}")
     if found.state is not None:
         yield marked(found.state, now)
     if found.group is None:
-        yield line("No message on record fails for it now.")
+        which = "that was read" if answer.unread else "on record"
+        yield line(f"No message {which} fails for it now.")
     else:
         yield table([found.group], By.CAUSE, now)
         yield line(found.group.next.effect, in_versions(found.group))

@@ -190,7 +190,9 @@ class GroupList(Answer):
     ]
     tenants: Annotated[Sequence[str], "tenants with most messages in all groups, at most 8"]
     groups: Annotated[Sequence[MessageGroup], "the largest first; sizes and ages in their order"]
-    causes: Annotated[Sequence[CauseRow], "causes that dominate, or did within a day"]
+    causes: Annotated[
+        Sequence[CauseRow] | None, "causes that dominate, or did within a day; null if not read"
+    ]
     searched: Annotated[Sequence[SearchedPlace], "the places that were searched, if any was chosen"]
     not_searched: Annotated[Sequence[UnsearchedPlace], "those that were not, and the cost"]
     did_you_mean: Annotated[Sequence[str], "near values, if a value of the choice is nowhere"]
@@ -367,7 +369,7 @@ class FailingReading:
             ask = Asking(start)
             held = ask("The dominant causes", read_causes, self._here)
             failing = self._failing(CAUSES.projected if is_narrow else READ_BY[by], start, ask)
-            causes = held() or ()
+            causes = held()
             entries = [
                 entry
                 for entry in failing.entries
@@ -555,13 +557,13 @@ def _answer(
     queues: str = "",
     *,
     notes: Sequence[str],
-    causes: Sequence[CauseRow],
+    causes: Sequence[CauseRow] | None,
     matchers: Sequence[Matcher],
     searched: Sequence[SearchedPlace] = (),
     **facts: Any,
 ) -> GroupList:
     """The answer: its groups, and what they do not cover."""
-    marks = {row.cause: row.state for row in causes}
+    marks = {row.cause: row.state for row in causes or ()}
     name = None if pipeline is None else pipeline.name
     near = dict.fromkeys(value for matcher in matchers for value in matcher.meant())
     tenants = [tenant for tenant, _ in tenants_of(entries).most_common(MOST_TENANTS)]
@@ -575,7 +577,7 @@ def _answer(
             _group(group, step_for(group, by, name, queues), marks.get(group.name, ""), tenants)
             for group in found
         ),
-        causes=tuple(causes),
+        causes=causes,
         searched=searched,
         did_you_mean=() if entries else tuple(near),
         notes=(*dict.fromkeys(notes), *_about_dimension(by, entries)),

@@ -75,9 +75,9 @@ class ShownCause:
     pipeline: Annotated[str, "name of the pipeline"]
     cause: Annotated[str, "its 16 digits"]
     state: Annotated[
-        CauseRow | None, "its hold, or who ended that; null unless it dominated within a day"
+        CauseRow | None, "its hold, or who ended that; null if not read, or not within a day"
     ]
-    group: Annotated[MessageGroup | None, "its messages that fail now; null without any"]
+    group: Annotated[MessageGroup | None, "its messages that fail now; null if none was read"]
     changes: Annotated[Sequence[AuditLine], "what people did about it, the newest first"]
 
 
@@ -92,7 +92,9 @@ class Shown(Answer):
     outcomes: Annotated[
         RunAccount | None, "what became of each message of a run that has ended, or with --html"
     ] = None
-    unread: Annotated[str, "why the outcomes could not be read; empty if they could"] = ""
+    unread: Annotated[
+        str, "what of a run's outcomes, or of a cause, was not read, and why; empty if all was"
+    ] = ""
     rule: Annotated[ShownRule | None, "the rule; null for another kind"] = None
     circuits: Annotated[
         Sequence[CircuitRow] | None,
@@ -115,12 +117,17 @@ def read(session: Session, request: ShowRequest) -> Shown:
     typed = request.name or f"{NameKind.PIPELINE}:{app.pipeline(request.pipeline).name}"
     given, name = taken_apart(typed)
     if given is NameKind.CAUSE:
-        shown = tuple(cause for each in names for cause in _causes(session, each, name))
+        unread: list[str] = []
+        shown = tuple(cause for each in names for cause in _causes(session, each, name, unread))
+        says = " ".join(dict.fromkeys(unread))
+        if not shown and unread:
+            says = f"Whether there is a cause {name!r} is unknown: {says}"
+            raise Problem(says, Cause.FAILED)
         if not shown:
             says = f"No cause {name!r} fails messages, or has dominated within a day. Those known:"
             look = (f"dlq groups {each}" for each in names)
             raise Problem("\n".join((says, *look)), Cause.ABSENT)
-        return Shown(**session.place, kind=given, name=name, causes=shown)
+        return Shown(**session.place, kind=given, name=name, causes=shown, unread=says)
     found = known(session, app, name, names)
     kind = given or only(found, name)
     switch = None
@@ -143,11 +150,12 @@ def read(session: Session, request: ShowRequest) -> Shown:
     return replace(said, message=message.shown(session, app, name, names, found, extras))
 
 
-def _causes(session: Session, pipeline: str, name: str) -> Iterator[ShownCause]:
-    """The causes of a pipeline whose fingerprints begin so."""
+def _causes(session: Session, pipeline: str, name: str, unread: list[str]) -> Iterator[ShownCause]:
+    """The causes of a pipeline whose fingerprints begin so; `unread` is told what was not read."""
     answer = groups.read(session, GroupsRequest(pipeline=pipeline, terms=(f"cause={name}",)))
+    unread += answer.notes if answer.causes is None or answer.is_at_least else ()
     prefix = name.lower()
-    states = {row.cause: row for row in answer.causes if row.cause.startswith(prefix)}
+    states = {row.cause: row for row in answer.causes or () if row.cause.startswith(prefix)}
     failing = {group.name: group for group in answer.groups if group.name.startswith(prefix)}
     for fingerprint in dict.fromkeys((*states, *failing)):
         yield ShownCause(

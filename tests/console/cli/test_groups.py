@@ -399,6 +399,28 @@ def test_an_unknown_cause_is_refused(cloud: Any, dlq: Any) -> None:
     )
 
 
+def test_a_cause_that_was_not_read_is_not_absent(
+    sudden: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed, unsure = f"show cause:{CAUSE}", f"Whether there is a cause '{CAUSE}' is unknown"
+    # It is behind the rows that were read.
+    for at in range(CAUSE_SHARDS * 4):
+        sudden.failed("orders", f"m-{at}", fingerprint=f"{at:016x}")
+    with monkeypatch.context() as patch:
+        for name in ("MOST_ROWS", "FIRST", "A_FEW", "MOST_CAUSES"):
+            patch.setattr(operation, name, 1)
+        page = dlq(typed, ends=Exit.ATTENTION, says="The index has more than").stdout
+        assert "No message on record fails" not in page
+        dlq("show cause:beef", ends=Exit.ATTENTION, refuses="a cause 'beef' is unknown: The index")
+        dlq("groups -f cause=beef", says="No message found among those that were read")
+    monkeypatch.setattr(DynamoDBCauses, "read", refusing("GetItem"))
+    says = "The dominant causes could not be read"
+    dlq(typed, ends=Exit.ATTENTION, refuses=f"{unsure}: {says}")
+    sudden.failed("orders", "failing", fingerprint=CAUSE)
+    assert "No change" in dlq(typed, ends=Exit.ATTENTION, says=f"! {says}").stdout
+    assert json.loads(dlq("groups --json").stdout)["causes"] is None
+
+
 def test_the_status_says_that_a_configuration_is_broken(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     for key in ("orders#config", "dependency/payments#config"):
