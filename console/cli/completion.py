@@ -87,5 +87,7 @@ def _runs(session: Session) -> Iterable[str]:
 
     app = session.app()
     return [
-        run.id for pipeline in app.pipelines for run in Here(session, app, pipeline).runs().all()
+        run.id
+        for pipeline in app.pipelines
+        for run in Here(session, app, pipeline).every_run(lambda _: None)
     ]

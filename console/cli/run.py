@@ -158,8 +158,11 @@ def state(name: str) -> Styled:
 
 
 def show_list(answer: ReplayList) -> Iterator[Block]:
+    for row in answer.bad_rows:
+        yield line(Styled(row.says, "alarm"))
+        yield from typed(row.type or "dlq status")
     if not answer.runs:
-        yield line("No run is remembered.")
+        yield line(f"No run {'that can be read' if answer.bad_rows else 'is remembered'}.")
         return
     yield TextTable(
         ("RUN", "PIPELINE", "STATE", ">MESSAGES", ">ENDED", "STARTED", "BECAUSE"),
@@ -210,7 +213,8 @@ def _show_change(change: ReplayChange) -> Iterator[Block]:
 
 
 def _is_troubled(answer: ReplayList) -> bool:
-    return any(run.state in IN_TROUBLE or run.lost for run in answer.runs)
+    runs = answer.runs
+    return bool(answer.bad_rows) or any(run.state in IN_TROUBLE or run.lost for run in runs)
 
 
 # A run that is shown.

@@ -15,7 +15,7 @@ from .app import App, DeployedPipeline
 from .deadline import side_by_side
 from .errors import Cause, Problem, aws_errors
 from .session import Here, Session
-from .words import count
+from .words import count, some
 
 if TYPE_CHECKING:
     from deadletter.aws.waiting_room import WaitingLetter
@@ -183,8 +183,10 @@ def _ids(letter: WaitingLetter) -> Iterator[str]:
 
 def _tickets(here: Here, origin: str, notes: list[str]) -> Sequence[RunTicket]:
     """What the latest replay runs noted of a letter, the earliest first."""
-    with aws_errors():
-        every = sorted(here.runs().all(), key=lambda run: run.created, reverse=True)
+    bad: list[str] = []
+    every = sorted(here.every_run(bad.append), key=lambda run: run.created, reverse=True)
+    if bad:
+        notes.append(f"Runs that could not be asked, as their rows cannot be read: {some(bad, 5)}.")
     older = [run for run in every[LATEST_RUNS:] if run.counts.get(ReplayOutcome.DISCARDED.name)]
     asked = [*every[:LATEST_RUNS], *older]
     if len(every) > len(asked):

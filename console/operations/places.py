@@ -61,6 +61,8 @@ IN_A_QUEUE = "main or dlq"
 
 COST = "--look receives each and gives it back: its receive count grows by 1"
 
+_UNREAD_ROW = "its row cannot be read: dlq run list names it"
+
 _PAGE, _PART = 1_000, 100
 
 # Messages of a lane that are told from those in queues: the record of both is the same.
@@ -546,7 +548,11 @@ class _OfPipeline:
                 walk.unsearched.append(UnsearchedPlace(self._name, f"run:{run}", messages, why))
 
     def _latest_runs(self) -> Mapping[str, int | None]:
-        runs = sorted(self._here.runs().all(), key=lambda run: run.created, reverse=True)
+        def unread(row: str) -> None:
+            place = f"run:{row.rpartition(' ')[2]}"
+            self._walk.unsearched.append(UnsearchedPlace(self._name, place, None, _UNREAD_ROW))
+
+        runs = sorted(self._here.every_run(unread), key=lambda run: run.created, reverse=True)
         self._walk.unsearched += [
             UnsearchedPlace(
                 self._name, f"run:{run.id}", run.messages, "an older run: --in searches it"

@@ -35,7 +35,7 @@ QUEUE, WAITING, RUN, CIRCUIT, UNREAD = "QUEUE", "WAITING", "RUN", "CIRCUIT", "UN
 class Leftover:
     """Something that has to go before the pipeline can."""
 
-    kind: Annotated[str, "QUEUE, WAITING, RUN, CIRCUIT, or UNREAD: AWS did not say"]
+    kind: Annotated[str, "QUEUE, WAITING, RUN, CIRCUIT, or UNREAD: it could not be read"]
     name: Annotated[str, "the queue, what messages wait for, the run or the circuit"]
     messages: Annotated[int | None, "messages in it; null if it has none of its own"]
     says: Annotated[str, "a sentence for people"]
@@ -86,6 +86,7 @@ def read(session: Session, pipeline: str | None) -> Removal:
         *_queues(app, deployed, known),
         *_lanes(known),
         *(Leftover(UNREAD, item.pipeline, None, item.says, None) for item in unread),
+        *(Leftover(UNREAD, known.name, None, row.says, row.type) for row in known.bad_rows),
     ]
     return Removal(
         pipeline=deployed.name,

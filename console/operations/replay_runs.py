@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.replay.plan import DISCARDED_LETTERS, ORIGINALS, ReplayPlan
-from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted, held, resumed
+from deadletter.replay.run import BadRun, ReplayRun, RunRefused, RunState, aborted, held, resumed
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
 from .app import DeployedPipeline
@@ -19,7 +19,8 @@ from .audit import Facts, IntendedChange, RecordedChange, recorded
 from .errors import REFUSED, Cause, Problem, aws_errors, error_code
 from .selection import unknown
 from .session import Answer, Here, Session
-from .words import clock, count, moment
+from .watched import SeenTrouble, as_shown, bad_row
+from .words import clock, count, moment, some
 
 if TYPE_CHECKING:
     from deadletter.aws.objects import S3RunObjects
@@ -111,6 +112,7 @@ class ReplayList(Answer):
     """What `dlq run list` answers."""
 
     runs: Annotated[Sequence[ReplayRow], "live runs first, then the latest"]
+    bad_rows: Annotated[Sequence[SeenTrouble], "rows of runs that cannot be read"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +242,16 @@ def list_runs(session: Session, pipelines: Sequence[str]) -> ReplayList:
     app = session.app()
     runs: list[ReplayRun] = []
     lost: dict[str, bool | None] = {}
+    bad: list[SeenTrouble] = []
     for pipeline in app.select(pipelines):
-        with aws_errors():
-            own = Here(session, app, pipeline).runs().all()
+        rows: list[str] = []
+        own = Here(session, app, pipeline).every_run(rows.append)
+        bad += (as_shown(bad_row(app, pipeline.name, each, 0.0, session.now), {}) for each in rows)
         runs += own
         lost |= lost_runs(session, pipeline, own)
     runs.sort(key=lambda run: (not run.is_live, -run.created, run.id))
-    rows = tuple(row(run, lost.get(run.id)) for run in runs)
-    return ReplayList(**session.place, runs=rows)
+    shown = tuple(row(run, lost.get(run.id)) for run in runs)
+    return ReplayList(**session.place, runs=shown, bad_rows=bad)
 
 
 def lost_runs(
@@ -420,8 +424,7 @@ class RunSwitch:
         )
 
     def _changed(self, before: ReplayRun, after: ReplayRun) -> ReplayChange:
-        session = self.session
-        return ReplayChange(**session.place, before=row(before), after=row(after))
+        return ReplayChange(**self.session.place, before=row(before), after=row(after))
 
     def _answer(self, *, approved: bool, because: str) -> ReplayChange:
         """Puts the answer on record and wakes the execution; that writes it into the run's item.
@@ -509,17 +512,22 @@ def _possible(run: ReplayRun) -> str:
 
 def _find(pipelines: Sequence[Here], text: str) -> tuple[Here, ReplayRun]:
     name = text.strip().lower()
-    with aws_errors():
+    with aws_errors(), suppress(BadRun):
         for here in pipelines:
             run = here.runs().read(name) if name else None
             if run is not None:
                 return here, run
-        known = [(here, run) for here in pipelines for run in here.runs().all()]
-    matches = [
-        (here, run)
-        for here, run in known
-        if len(name) >= _SHORTEST_PREFIX and run.id.startswith(name)
-    ]
+    bad: list[str] = []
+    known = [(here, run) for here in pipelines for run in here.every_run(bad.append)]
+
+    def is_meant(id_: str) -> bool:
+        return len(name) >= _SHORTEST_PREFIX and id_.startswith(name)
+
+    # The row of a run is named by table, partition, and the id.
+    if unread := [row for row in bad if is_meant(row.rpartition(" ")[2])]:
+        says = f"Run {text} cannot be read: its row is {some(unread, _MOST_NAMED)}. See"
+        raise Problem(f"{says}\ndlq run list", Cause.FAILED)
+    matches = [(here, run) for here, run in known if is_meant(run.id)]
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -528,6 +536,8 @@ def _find(pipelines: Sequence[Here], text: str) -> tuple[Here, ReplayRun]:
         )
     latest = sorted((run for _, run in known), key=lambda run: -run.created)[:5]
     names = ", ".join(f"{run.id} ({run.state})" for run in latest) or "no run yet"
+    if bad:
+        names += f", and {count(len(bad), 'row')} that cannot be read"
     raise Problem(
         f"There is no run {text!r}: it has {names}. All of them:\ndlq run list",
         Cause.ABSENT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,6 +13,7 @@ from uuid import uuid4
 from . import app as apps
 from .aws import Aws
 from .deadline import Deadline, within
+from .errors import aws_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from deadletter.aws.replay_runs import DynamoDBReplayPlans, DynamoDBReplayRuns
     from deadletter.aws.replay_tickets import DynamoDBTickets
     from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
+    from deadletter.replay.run import ReplayRun
 
 
 class AppLocation(TypedDict):
@@ -143,10 +145,15 @@ class Here:
         return DynamoDBCauses(client, table, self.pipeline.name, lambda: uuid4().hex)
 
     def runs(self, note_bad_row: Callable[[str], None] = lambda _: None) -> DynamoDBReplayRuns:
-        """The items of its runs; a malformed one is noted, and left out."""
+        """The items of its runs, one by one; `every_run` has all."""
         from deadletter.aws.replay_runs import DynamoDBReplayRuns
 
         return DynamoDBReplayRuns(*self._table, self.session.clock, note_bad_row)
+
+    def every_run(self, note_bad_row: Callable[[str], None]) -> Sequence[ReplayRun]:
+        """Its runs; a malformed one is noted by the name of its row, and left out."""
+        with aws_errors():
+            return self.runs(note_bad_row).all()
 
     @property
     def plans(self) -> DynamoDBReplayPlans:

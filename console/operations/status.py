@@ -385,7 +385,7 @@ def _replays(
     session: Session, app: App, pipeline: DeployedPipeline, note_bad_row: Callable[[str], None]
 ) -> Sequence[ReplayRow]:
     """The replay runs that have not ended to their end."""
-    runs = Here(session, app, pipeline).runs(note_bad_row).all()
+    runs = Here(session, app, pipeline).every_run(note_bad_row)
     unfinished = [run for run in runs if run.is_live or not run.left]
     lost = lost_runs(session, pipeline, unfinished)
     return tuple(row(run, lost.get(run.id)) for run in unfinished)

@@ -56,6 +56,24 @@ def test_a_list_without_runs_says_so(orders: Any, dlq: Any) -> None:
     dlq("run list", ends=Exit.DONE, says="No run is remembered.")
 
 
+def test_a_run_whose_row_cannot_be_read_is_not_absent(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.HELD))
+    [row] = [
+        row for row in orders.dynamodb.scan(TableName="messages")["Items"] if row["sk"]["S"] == RUN
+    ]
+    orders.put("messages", {**row, "generation": {"S": "x"}})
+    named = f"messages orders#runs {RUN}"
+    for line in ("run list", "doctor orders --removal"):
+        dlq(line, ends=Exit.ATTENTION, says=(f"a row cannot be read: {named}", "get-item"))
+    for line in ("show", "show run:", "run hold"):
+        for id_ in (RUN, RUN[:6]):
+            typed = f"{line}{id_}" if line.endswith(":") else f"{line} {id_}"
+            dlq(typed, ends=Exit.ATTENTION, refuses=f"cannot be read: its row is {named}")
+    dlq("run hold beef", ends=Exit.ABSENT, refuses="no run yet, and 1 row that cannot be read")
+    dlq("show some-message", ends=Exit.ABSENT, refuses=f"rows cannot be read: {named}")
+    dlq("list some-message", ends=Exit.ATTENTION, says=f"run:{RUN}")
+
+
 def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> None:
     orders.replay(run(approved_by="user/grace"))
     says = (
