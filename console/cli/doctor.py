@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from ..operations.doctor import TESTED_BOTOCORE, VERB, Examination
 from ..operations.doctor_checks import ERROR
@@ -59,7 +60,7 @@ def _findings(answer: Examination, where: str) -> Iterator[Block]:
         yield Line()
         yield line("Not asked: whether functions, SNS subscriptions or EventBridge rules use this")
         yield line("DLQ too. With a profile of yours, that may read the account:")
-        yield from typed(f"dlq doctor queue:{answer.dlq or 'NAME'}")
+        yield from typed(f"dlq doctor queue:{quote(answer.dlq or 'NAME')}")
     for text in answer.unchecked:
         yield Line()
         yield line(Styled("NOT CHECKED", "alarm"), f" {text}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from ..operations.dlqs import VERB, Inventory
 from ..operations.words import count, duration
@@ -42,7 +43,7 @@ def show(found: Inventory) -> Iterator[Block]:
     for dlq in found.dlqs:
         if dlq.arn in new and dlq.backlog is not None:
             yield line(Styled(f"{dlq.name}:", "strong"), f" {dlq.backlog}:")
-            yield from typed(f"dlq groups --look --in queue:{dlq.name}")
+            yield from typed(f"dlq groups --look --in queue:{quote(dlq.name)}")
     free = next((dlq.name for dlq in found.dlqs if not dlq.pipelines), None)
     if found.added:
         names = ", ".join(entry["name"] for entry in found.added)
@@ -55,7 +56,7 @@ def show(found: Inventory) -> Iterator[Block]:
             )
     elif free is not None:
         yield line(f"Next: examine one, and add it to {found.file}.")
-        yield from (*typed(f"dlq doctor queue:{free}"), *typed(f"dlq init {free}"))
+        yield from (*typed(f"dlq doctor queue:{quote(free)}"), *typed(f"dlq init {quote(free)}"))
 
 
 def _encryption(encryption: str | None) -> Part:

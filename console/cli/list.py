@@ -45,7 +45,7 @@ def show(answer: MessageList) -> Iterator[Block]:
     yield from not_searched(answer.not_searched, is_found=bool(answer.messages), several=several)
     if answer.messages:
         first = answer.messages[0]
-        here = f" --pipeline {first.pipeline}" if first.pipeline else ""
+        here = f" --pipeline {quote(first.pipeline)}" if first.pipeline else ""
         if first.pipeline:
             yield line("The story of one:")
             yield from typed(f"dlq show {quote(first.message_id)}{here}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from ..operations.mutes import VERB, AlarmMute, PipelineMute
 from ..operations.words import clock, count, duration
@@ -24,7 +25,7 @@ def _show(answer: PipelineMute) -> Iterator[Block]:
     yield line(f"Muted: {', '.join(answer.mute.alarms)}", indent=2)
     if answer.mute.status != "EXPIRED":
         yield line("To end it now:", indent=2)
-        yield from typed(f"dlq mute {answer.pipeline} --end", 4)
+        yield from typed(f"dlq mute {quote(answer.pipeline)} --end", 4)
 
 
 def _stands(answer: PipelineMute, mute: AlarmMute) -> str:

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from deadletter.replay.edits import EditRefused
@@ -64,7 +65,7 @@ def _show(answer: Retried) -> Iterator[Block]:
     yield from run.show_ended(answer)
     if answer.due:
         yield line(f"{count(answer.due, 'message')} due now: the next automatic run decides anew.")
-        yield from typed(f"dlq retry --auto -p {answer.pipeline}")
+        yield from typed(f"dlq retry --auto -p {quote(answer.pipeline)}")
     for report in answer.reports:
         yield from _report(report)
     for why, number in answer.left_out.items():

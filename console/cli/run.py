@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from deadletter.replay.run import RunState
@@ -63,9 +64,8 @@ def _followed(session: Session, answer: Any) -> Any:
     except KeyboardInterrupt:
         going = [run.run for run in answer.runs[len(rows) :]]
         says = f"Stopped watching: {count(len(going), 'run')} still at work, by itself. See"
-        output.show(
-            said("\n".join((says, *(f"dlq show {run} --watch" for run in going)))), sys.stderr
-        )
+        watch = (f"dlq show {quote(run)} --watch" for run in going)
+        output.show(said("\n".join((says, *watch))), sys.stderr)
         raise
     return replace(answer, runs=tuple(rows))
 
@@ -137,17 +137,17 @@ def outcome(name: str) -> str:
 def _next(run: ReplayRow) -> Iterator[str]:
     match run.state:
         case RunState.HELD:
-            yield f"dlq run resume {run.run}"
-            yield f"dlq run abort {run.run}"
+            yield f"dlq run resume {quote(run.run)}"
+            yield f"dlq run abort {quote(run.run)}"
         case RunState.WAITING_APPROVAL:
-            yield f"dlq run approve {run.run}"
-            yield f"dlq run reject {run.run}"
+            yield f"dlq run approve {quote(run.run)}"
+            yield f"dlq run reject {quote(run.run)}"
         case RunState.DONE if run.counts.get("DISCARDED") and run.keeps_copies:
-            yield f"dlq restore {run.run}"
+            yield f"dlq restore {quote(run.run)}"
         case RunState.DONE if not _failed(run):
             return
         case _:
-            yield f"dlq show {run.run}"
+            yield f"dlq show {quote(run.run)}"
 
 
 def state(name: str) -> Styled:
@@ -208,7 +208,7 @@ def _show_change(change: ReplayChange) -> Iterator[Block]:
     if (says := _SAYS.get(RunState(run.state))) is not None:
         yield line(says)
     following = list(_next(run)) if run.state == RunState.HELD else []
-    for command in following or [f"dlq show {run.run} --watch"]:
+    for command in following or [f"dlq show {quote(run.run)} --watch"]:
         yield from typed(command)
 
 
@@ -290,14 +290,13 @@ def show_account(account: RunAccount) -> Iterator[Block]:
         yield line(f"The page is {account.file}.")
     if not account.final:
         return
+    again = f"dlq retry --in run:{quote(run.run)}"
     if account.counts.get("PARKED") or account.counts.get("QUARANTINED"):
-        yield from _typed(
-            "the failed ones again:", f"dlq retry --in run:{run.run} -f outcome=failed"
-        )
+        yield from _typed("the failed ones again:", f"{again} -f outcome=failed")
     if account.counts.get("RECOVERED"):
-        yield from _typed("processed wrongly?", f"dlq retry --in run:{run.run} --again")
+        yield from _typed("processed wrongly?", f"{again} --again")
     if account.counts.get("LEFT"):
-        yield from _typed("those left over:", f"dlq retry --in run:{run.run} -f outcome=left")
+        yield from _typed("those left over:", f"{again} -f outcome=left")
 
 
 def _typed(why: str, command: str) -> Iterator[Block]:
@@ -314,7 +313,7 @@ def _show_missing(account: RunAccount) -> Iterator[Block]:
         for origin in letters:
             yield line(origin, indent=2)
     yield from _typed("Look for each, in the consumer's log too:", "dlq show ID --look --logs")
-    yield from _typed("then park what is left:", f"dlq run abort {run.run}")
+    yield from _typed("then park what is left:", f"dlq run abort {quote(run.run)}")
     yield Line()
 
 

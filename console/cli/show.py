@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 
 from deadletter.contract import Mode
 
@@ -265,7 +266,7 @@ def _pipeline(answer: Shown, shown: SettingsInForce) -> Iterator[Block]:
         yield line(Styled("It has no alarm: no person is called.", "alarm"))
     yield Line()
     yield line("What needs attention now:")
-    yield from typed(f"dlq status {answer.name}")
+    yield from typed(f"dlq status {quote(answer.name)}")
 
 
 def _observed(found: ObservedPipeline, mode: str, now: datetime) -> Iterator[Block]:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from shlex import quote
 from typing import Any
 
 from deadletter.circuit.state import State
@@ -164,7 +165,7 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
         yield from _outlook(pipeline.outlook, now)
         if pipeline.outlook.messages:
             yield line("Why they fail:")
-            yield from typed(f"dlq groups {pipeline.name}")
+            yield from typed(f"dlq groups {quote(pipeline.name)}")
     yield Line()
     yield TextTable(
         ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED", ">SAVED", ">OLDEST", ">EXPIRES IN"),

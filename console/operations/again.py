@@ -32,7 +32,7 @@ def ended(switch: RunSwitch) -> RunSwitch:
     if switch.before.is_live:
         raise Problem(
             f"Run {switch.id} is {switch.before.state}: only what an ended run took can be sent "
-            f"again. This waits for its end:\ndlq show {switch.id} --watch",
+            f"again. This waits for its end:\ndlq show {quote(switch.id)} --watch",
             Cause.FAILED,
         )
     return switch
@@ -71,7 +71,7 @@ class OnceMore:
         switch, plan = self._switch, self._switch.plan
         if plan.is_for_discarders:
             says = f"Run {switch.id} sent nothing: it threw messages away, or brought them back."
-            back = f" What is discarded comes back by\ndlq restore {switch.id}"
+            back = f" What is discarded comes back by\ndlq restore {quote(switch.id)}"
             raise Problem(f"{says}{back if plan.keep_export else ''}", Cause.INPUT)
         of = plan.repeated_run or switch.id
         bucket, pipeline = switch.app.messages_bucket, switch.pipeline.name
@@ -80,8 +80,8 @@ class OnceMore:
             kept = originals.listed("")
         if not kept:
             raise Problem(
-                f"No message of run {of} is kept: replay_days are over, or the setting is 0. Those "
-                f"that failed and are still parked are sent by\ndlq retry --in run:{switch.id}",
+                f"No message of run {of} is kept: replay_days are over, or the setting is 0. Those"
+                f" that failed and are still parked are sent by\ndlq retry --in run:{quote(switch.id)}",
                 Cause.ABSENT,
             )
         return of

@@ -198,7 +198,7 @@ def in_the_way(pipeline: DeployedPipeline, circuit: Circuit, comes: str) -> str:
     """What comes of a circuit that is not closed, and how that is lifted."""
     return (
         f"Circuit {circuit.key} is {state_of(circuit)}: {comes}. It is lifted by\n"
-        f"dlq circuit close {quote(circuit.key)} -p {pipeline.name} --expires 10m"
+        f"dlq circuit close {quote(circuit.key)} -p {quote(pipeline.name)} --expires 10m"
     )
 
 
@@ -280,7 +280,7 @@ def details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     if circuit.consumer_paused:
         yield "the consumer is paused; it is resumed when the circuit has closed"
     if circuit.state == UNREADABLE:
-        replaces = f"dlq circuit release {quote(circuit.key)} -p {circuit.pipeline}"
+        replaces = f"dlq circuit release {quote(circuit.key)} -p {quote(circuit.pipeline)}"
         yield f"its record is malformed; this replaces it:\n{replaces}"
     if (totals := circuit.totals) is not None and totals.since is not None:
         yield (

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from shlex import quote
 from typing import Annotated, Any
 
 from deadletter.contract import PARKED_LANE, REPORT_DAYS, Mode, Reason, run_lane
@@ -270,7 +271,7 @@ class MessagesToForget:
         if live:
             raise Problem(
                 f"Run {live[0]} has this message: let it end, or end it with\n"
-                f"dlq run abort {live[0]}",
+                f"dlq run abort {quote(live[0])}",
                 Cause.FAILED,
             )
         for waiting in record.waiting:

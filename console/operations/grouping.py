@@ -10,8 +10,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from deadletter.contract import DAY, HOUR, MINUTE
-from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, utf8
+from deadletter.message.stamp import Stamp, initial_stamp
 
 from .errors import read_json
 
@@ -232,25 +232,29 @@ class PipelineContext:
         self._settings = settings
         self._documents = DocumentBuilder(settings)
 
-    def of(self, letter: Letter, now: float) -> dict[str, str]:
+    def of(self, letter: Letter, stamp: Stamp, now: float) -> dict[str, str]:
         """The values: plain, hashed, or none of them."""
         from deadletter.failure.cause_index import kept_values
 
         settings = self._settings
-        document = self._documents.build(letter, stamp_of(letter), None, now).value
+        document = self._documents.build(letter, stamp, None, now).value
         return kept_values(document["context"], settings.ledger, settings.name)
 
 
-def entry_of(letter: Letter, pipeline: PipelineContext | None, now: float) -> CauseEntry:
+def entry_of(
+    letter: Letter, stamp: Stamp | None, pipeline: PipelineContext | None, now: float
+) -> CauseEntry:
     """What is known of a letter without a record: by AWS's attributes, or by its shape alone.
 
-    `pipeline` finds its context; without a pipeline usual names are tried.
+    One without a stamp is its own origin. `pipeline` finds its context; without a pipeline usual
+    names are tried.
     """
     from deadletter.failure.cause_index import CauseEntry
     from deadletter.failure.ledger import AboutLetter
 
-    stamp, sent = stamp_of(letter), (letter.sent_ms or now * 1000) / 1000
+    stamp, sent = stamp or initial_stamp(letter), (letter.sent_ms or now * 1000) / 1000
     size = len(utf8(letter.body))
+    context = pipeline.of(letter, stamp, now) if pipeline is not None else _context(letter)
     code, words = said_by_aws(letter)
     return CauseEntry(
         origin=stamp.origin,
@@ -260,15 +264,8 @@ def entry_of(letter: Letter, pipeline: PipelineContext | None, now: float) -> Ca
         error_type=code or f"body: {shape(letter.body)}",
         words=words,
         attempt=stamp.attempt,
-        about=AboutLetter(_context(letter, pipeline, now), "", size),
+        about=AboutLetter(context, "", size),
     )
-
-
-def stamp_of(letter: Letter) -> stamps.Stamp:
-    """The stamp that a letter carries, whoever wrote it; one without is its own origin."""
-    attribute = letter.attributes.get(stamps.NAME)
-    parsed = None if attribute is None else stamps.parse(attribute.value)
-    return parsed or stamps.initial_stamp(letter)
 
 
 def shape(body: str) -> str:
@@ -299,9 +296,7 @@ def _first(letter: Letter, names: Sequence[str]) -> str:
     return next((str(attribute.value) for attribute in found if attribute is not None), "")
 
 
-def _context(letter: Letter, pipeline: PipelineContext | None, now: float) -> dict[str, str]:
-    if pipeline is not None:
-        return pipeline.of(letter, now)
+def _context(letter: Letter) -> dict[str, str]:
     body = read_json(letter.body)
     values = body if isinstance(body, dict) else {}
     found: dict[str, str] = {}

@@ -529,7 +529,7 @@ def _entry(found: FoundMessage, context: PipelineContext | None, now: float) -> 
     if found.entry is not None:
         return found.entry
     if found.letter is not None:
-        return entry_of(found.letter, context, now)
+        return entry_of(found.letter, found.stamp, context, now)
     first = found.first_sent or now
     at = float(found.stamp.at) if found.stamp and found.stamp.at else first
     attempt = found.stamp.attempt if found.stamp else 0
@@ -644,7 +644,7 @@ def step_for(group: Letters, by: By, pipeline: str | None, queues: str) -> Step:
     if by is By.CAUSE and group.is_newest_read:
         missing = _missing_endpoint(newest)
         return missing or _of_cause(newest, pipeline)
-    explained = f"dlq show {quote(newest.origin)} --pipeline {pipeline}"
+    explained = f"dlq show {quote(newest.origin)} --pipeline {quote(pipeline)}"
     return Step(explained, "tells what happened to one of them, and what to do")
 
 

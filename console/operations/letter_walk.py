@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -32,28 +32,32 @@ T = TypeVar("T")
 class FoundLetter:
     """A letter, and where it is: in the queue `home`, or in a lane, where it came from `home`.
 
-    `kept` is the stamp beside a letter of lane `parked`: it says why it is there, and the letter
-    itself may say something older, or nothing.
+    `stamp` is the one beside a letter of lane `parked`: it says why it is there, and the letter
+    itself may say something older, or nothing. Else it is the one that the letter carries, if one
+    of our roles wrote it.
     """
 
     letter: Letter
     home: str
     lane: str | None = None
-    kept: Stamp | None = None
+    stamp: Stamp | None = None
 
     @property
-    def stamp(self) -> Stamp | None:
-        """The stamp of a parked letter, or the one that it carries, whoever wrote it."""
-        if self.kept is not None:
-            return self.kept
-        attribute = self.letter.attributes.get(stamps.NAME)
-        return None if attribute is None else stamps.parse(attribute.value)
+    def is_forged(self) -> bool:
+        """Whether a sender that is not trusted wrote the stamp that it carries."""
+        return self.stamp is None and stamps.NAME in self.letter.attributes
 
     @property
     def ids(self) -> frozenset[str]:
         """The ids that a person may name it by: of this copy, and of its first life."""
         stamp = self.stamp
         return frozenset({self.letter.message_id, stamp.origin if stamp else ""} - {""})
+
+
+def believed(letter: Letter, trusted: Collection[str]) -> Stamp | None:
+    """The stamp that a letter carries, if one of the roles with these ids wrote it."""
+    reading = stamps.read(letter, frozenset(trusted))
+    return reading.stamp if stamps.NAME in letter.attributes and not reading.forged else None
 
 
 See = Callable[[FoundLetter], None]
@@ -117,13 +121,14 @@ def look_into_queue(
     reach: Reach = WHOLE_QUEUE,
     missing: Callable[[], int] = lambda: 10,
     visible: int | None = None,
+    trusted: Collection[str] = (),
 ) -> Peeked:
     """Calls `see` with each letter of a queue once, and always gives all messages back.
 
     Before each receive `missing` says how many are still wanted. The look ends when it says 0, when
     the queue seems empty, or at the end of its reach. `visible` is SQS's estimate of the messages
     in the queue: once so many have been seen, a single empty poll ends the look, and it does not
-    wait.
+    wait. Stamps of the `trusted` senders are believed.
     """
     sqs = session.aws.sqs
     hidden: dict[str, str] = {}
@@ -151,7 +156,8 @@ def look_into_queue(
                 hidden[message["MessageId"]] = message["ReceiptHandle"]
                 if new:
                     with suppress(NotALetter):
-                        see(FoundLetter(from_api(message), home))
+                        letter = from_api(message)
+                        see(FoundLetter(letter, home, stamp=believed(letter, trusted)))
     finally:
         kept = _give_back(sqs, url, list(hidden.values()))
     return Peeked(len(hidden), kept, seems_empty())
@@ -223,7 +229,9 @@ def letters_of_lane(
             if contents.broken:
                 broken(contents.broken)
             for received in contents.letters:
-                yield FoundLetter(received.letter, received.home, lane, received.stamp)
+                # An item of another lane keeps the letter as it came, with any stamp on it.
+                stamp = received.stamp or believed(received.letter, here.pipeline.trusted_senders)
+                yield FoundLetter(received.letter, received.home, lane, stamp)
 
 
 def discarded(here: Here, run: str, damaged: list[str]) -> Iterator[DiscardedLetter]:
@@ -247,7 +255,7 @@ def discarded(here: Here, run: str, damaged: list[str]) -> Iterator[DiscardedLet
 
 def as_parked(discarded: DiscardedLetter) -> FoundLetter:
     """A discarded letter as it was parked."""
-    return FoundLetter(discarded.letter, discarded.parked_in, kept=discarded.parked_stamp)
+    return FoundLetter(discarded.letter, discarded.parked_in, stamp=discarded.parked_stamp)
 
 
 def in_parts(found: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -47,16 +47,16 @@ WHY = '"<why>"'
 
 def steps(record: LetterRecord, places: Sequence[Place]) -> Iterator[Step]:
     """The commands that help with a letter at these places, the likeliest first."""
-    name = record.pipeline.name
+    typed, name = quote(record.origin), record.pipeline.name
     for place in places:
-        yield from _at(place, record.origin, name)
+        yield from _at(place, typed, name)
     if record.row is not None and record.row.failures:
-        yield Step(f"dlq show {record.origin} --logs", "shows the consumer's log of each receive:")
+        yield Step(f"dlq show {typed} --logs", "shows the consumer's log of each receive:")
 
 
-def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
-    here = f"--pipeline {pipeline}"
-    copy = place.current_id or origin
+def _at(place: Place, typed: str, pipeline: str) -> Iterator[Step]:
+    here = f"--pipeline {quote(pipeline)}"
+    copy = quote(place.current_id) if place.current_id else typed
     match place.where:
         case Where.WAITING:
             yield from _in_lane(place, here)
@@ -65,41 +65,41 @@ def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
                 "shows what waits with it:",
             )
         case Where.RUN:
-            yield Step(f"dlq show {place.run}", "says how far its run is:")
+            yield Step(f"dlq show {quote(place.run or '')}", "says how far its run is:")
         case Where.PARKED:
-            yield Step(f"dlq retry {origin} {here} --reason {WHY}", "sends it again:")
+            yield Step(f"dlq retry {typed} {here} --reason {WHY}", "sends it again:")
             yield Step(f"dlq discard {copy} {here} --reason {WHY}", "throws it away:")
         case Where.DISCARDED if place.kept:
-            yield Step(f"dlq restore {origin} {here} --reason {WHY}", "parks it again:")
+            yield Step(f"dlq restore {typed} {here} --reason {WHY}", "parks it again:")
         case Where.QUEUE:
-            yield Step(f"dlq show {origin} --look", "looks for it in the DLQ and parking queues:")
+            yield Step(f"dlq show {typed} --look", "looks for it in the DLQ and parking queues:")
             yield Step(f"dlq retry --auto {here}", "retries what is due now, without the schedule:")
 
 
 def _in_lane(place: Place, here: str) -> Iterator[Step]:
     lane = place.waiting_for or ""
-    name = quote(lane.partition(":")[2])
+    typed = quote(lane.partition(":")[2])
     if lane.startswith(circuit_lane("")):
         yield Step(
-            f"dlq show circuit:{name} {here}",
+            f"dlq show circuit:{typed} {here}",
             "says why the circuit is open, and since when:",
         )
         yield Step(
-            f"dlq circuit close {name} {here} --reason {WHY} --expires 1h",
+            f"dlq circuit close {typed} {here} --reason {WHY} --expires 1h",
             "closes it by hand, so that its messages leave:",
         )
     elif lane.startswith(delay_lane("")):
         yield Step(
-            f"dlq retry --in rule:{name} {here} --reason {WHY}",
+            f"dlq retry --in rule:{typed} {here} --reason {WHY}",
             "has the messages decided now that the rule delays:",
         )
     elif lane.startswith(rule_lane("")):
         yield Step(
-            f"dlq rules disable {name} {here} --reason {WHY}", "lets go what the rule holds:"
+            f"dlq rules disable {typed} {here} --reason {WHY}", "lets go what the rule holds:"
         )
     elif lane.startswith("dedicated:"):
         yield Step(
-            f"dlq retry --auto --in dedicated:{name} {here}", "has its dedicated DLQ decided now:"
+            f"dlq retry --auto --in dedicated:{typed} {here}", "has its dedicated DLQ decided now:"
         )
 
 

@@ -55,6 +55,7 @@ class FoundMessage:
     outcome: str = ""
     tenant: str = ""
     size: int | None = None
+    is_forged: bool = False
     content: Callable[[], Letter | None] | None = None
     """Reads the letter, where that costs no receive."""
 

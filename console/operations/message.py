@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from math import inf
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import DAY, DEFAULT_PARKING, MAIN, Mode, Reason, parking_for
@@ -34,6 +33,7 @@ from .life_place import (
 from .life_record import LetterRecord, RunTicket, known_of, record_of
 from .list import attributes_of
 from .names import Known, NameKind, of_first_id
+from .places import forged
 from .queue import QueueDepth, depth
 from .replay_report import MEANING
 from .replay_runs import RunSwitch
@@ -168,6 +168,8 @@ def shown(
             now = judged(record, found)
         except Problem as problem:
             notes.append(f"What would be decided is not known: {problem.says}")
+    if found is not None:
+        notes += forged(found.is_forged, found.home)
     if row is not None and row.unreadable:
         notes.append("Its failure record is malformed: nothing is decided until it is repaired.")
     content, unread = None, ""
@@ -203,7 +205,7 @@ def shown(
         body=content.body if content else None,
         attributes=attributes_of(content) if content else None,
         body_unread=unread,
-        steps=tuple(steps(replace(record, origin=record.origin or quote(id_)), here)),
+        steps=tuple(steps(replace(record, origin=record.origin or id_), here)),
         not_searched=tuple(more),
         notes=tuple(notes),
     )
@@ -266,9 +268,8 @@ def _looked(searched: Sequence[Here], ids: set[str]) -> tuple[Here, FoundLetter]
             if home == MAIN:
                 continue
             session.say(f"Looking into {home} of {pipeline.name}")
-            look_into_queue(
-                session, url, home, see, reach=SAMPLE, missing=lambda: 0 if matches else 10
-            )
+            look = partial(look_into_queue, session, url, home, see, reach=SAMPLE)
+            look(missing=lambda: 0 if matches else 10, trusted=pipeline.trusted_senders)
             if matches:
                 return here, matches[0]
     return None

@@ -145,7 +145,7 @@ def _claims(
 def only(known: Known, name: str) -> NameKind | None:
     """The one meaning of a name, None without any; Problem that names them if there are several."""
     if len(several := known.pipelines.get(NameKind.MESSAGE, ())) > 1:
-        typed = "\n".join(f"dlq show {quote(name)} -p {each}" for each in several)
+        typed = "\n".join(f"dlq show {quote(name)} -p {quote(each)}" for each in several)
         raise Problem(f"{name!r} is a message of {' and '.join(several)}. Type one of\n{typed}",
                       Cause.INPUT)  # fmt: skip
     if len(known.kinds) > 1:

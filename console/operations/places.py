@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
@@ -162,7 +163,7 @@ class Walk:
 
         def seen(letters: Sequence[FoundLetter]) -> Iterator[FoundMessage]:
             for found in letters:
-                entry = entry_of(found.letter, None, session.clock())
+                entry = entry_of(found.letter, None, None, session.clock())
                 yield received("", place, found, entry=entry)
 
         self.queue(searching, queue.url, seen, fifo=queue.fifo)
@@ -194,6 +195,7 @@ class Walk:
         known: Callable[[Sequence[FoundLetter]], Iterable[FoundMessage]],
         *,
         fifo: bool,
+        trusted: Sequence[str] = (),
     ) -> None:
         """Receive the messages of a queue, give all back, and compare them."""
         session, pipeline, place = self._session, searching.pipeline, searching.place
@@ -216,6 +218,7 @@ class Walk:
             reach=Reach(seconds=left, most=MOST - self.compared, hidden=int(left) + 60),
             missing=lambda: searching.missing(len(part)),
             visible=held.visible,
+            trusted=trusted,
         )
         searching.compare(known(part))
         self.received += look.looked_at
@@ -239,7 +242,7 @@ class PlaceSearch:
     ) -> None:
         self._walk, self.pipeline, self.place = walk, pipeline, place
         self._matcher, self._lane = matcher, lane
-        self._compared = self._matching = 0
+        self._compared = self._matching = self._forged = 0
         self._first_due: float | None = None
         self._is_whole = True
 
@@ -267,12 +270,14 @@ class PlaceSearch:
                 self._first_due = message.due
             if self._matcher.matches(message):
                 self._matching += 1
+                self._forged += message.is_forged
                 walk.see(message, self._matcher)
             walk.seen |= {key, (message.pipeline, message.origin)}
 
     def end(self, of_all: Callable[[], int | None] | None = None, *, is_whole: bool = True) -> None:
         """Note how it ended; `of_all` counts the messages of the place if a few were enough."""
         walk = self._walk
+        walk.notes += forged(self._forged, self.place)
         messages: int | None = self._compared
         is_cut = not (is_whole and self._is_whole)
         if is_cut and walk.few is not None and self._compared >= walk.few:
@@ -328,7 +333,8 @@ class _OfPipeline:
             if walk.look and walk.reaches(self._name, place):
                 searching = PlaceSearch(walk, self._name, place, self._matcher)
                 seen = partial(self._with_records, place)
-                walk.queue(searching, url, seen, fifo=self._pipeline.fifo)
+                fifo, trusted = self._pipeline.fifo, self._pipeline.trusted_senders
+                walk.queue(searching, url, seen, fifo=fifo, trusted=trusted)
         searches = dict.fromkeys(place.kind.more for place in self._places if place.kind.more)
         for search in searches:
             search(self)
@@ -517,7 +523,7 @@ class _OfPipeline:
                 says = f"was parked as {row.parked_as}, by its record"
             else:
                 says = "is not in what was searched"
-            walk.notes.append(f"{id_} {says}. Its story:\ndlq show {id_}")
+            walk.notes.append(f"{id_} {says}. Its story:\ndlq show {quote(id_)}")
 
     # Runs, and what was discarded.
 
@@ -607,6 +613,13 @@ def place_of(lane: str) -> str:
     return lane
 
 
+def forged(messages: int, place: str) -> Iterator[str]:
+    """That so many messages have a stamp that is not believed; nothing if there are none."""
+    if messages:
+        of = f"{count(messages, 'message')} with an attribute Redrive of another sender ({place})"
+        yield f"{of}: it is ignored here, as by the automatic retry."
+
+
 def received(pipeline: str, place: str, found: FoundLetter, **more: Any) -> FoundMessage:
     """A message that was read whole: from a queue, a lane or a copy."""
     stamp, letter = found.stamp, found.letter
@@ -625,6 +638,7 @@ def received(pipeline: str, place: str, found: FoundLetter, **more: Any) -> Foun
         reason=(stamp.reason or "" if stamp else ""),
         rule=(stamp.rule or "" if stamp else ""),
         outcome=_outcome_in(found.lane or ""),
+        is_forged=found.is_forged,
         **more,
     )
 

@@ -100,7 +100,7 @@ def read(session: Session, pipeline: str | None) -> Removal:
 def _replays(known: PipelineStatus) -> Iterator[Leftover]:
     for run in known.runs or ():
         says = f"run {run.run} is {run.state} or has messages: wait for its end, or abort it"
-        yield Leftover(RUN, run.run, run.messages, says, f"dlq run abort {run.run}")
+        yield Leftover(RUN, run.run, run.messages, says, f"dlq run abort {quote(run.run)}")
 
 
 def _circuits(session: Session, pipeline: DeployedPipeline) -> Iterator[Leftover]:
@@ -116,13 +116,13 @@ def _circuits(session: Session, pipeline: DeployedPipeline) -> Iterator[Leftover
                 ", and its consumer is paused: nothing starts it again once the pipeline is gone"
             )
         key = "" if row.key == pipeline.name else f" {quote(row.key)}"
-        release = f'dlq circuit release{key} -p {pipeline.name} --reason "it is removed"'
+        release = f'dlq circuit release{key} -p {quote(pipeline.name)} --reason "it is removed"'
         yield Leftover(CIRCUIT, row.key, None, says, release if row.forced else None)
 
 
 def _queues(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Iterator[Leftover]:
     name, parked, observes = pipeline.name, parking_source(""), pipeline.mode == "observe"
-    again = f"dlq retry --auto -p {name}"
+    again = f"dlq retry --auto -p {quote(name)}"
     for source in (MAIN, *pipeline.dedicated, MAIN_DLQ, *map(parking_source, pipeline.parking)):
         is_main, url = source == MAIN, pipeline.urls[source]
         messages = _messages(known.depths[source])
@@ -153,11 +153,11 @@ def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
         messages = "messages" if letters is None else count(letters, "message")
         messages = f"at least {messages}" if lane.is_at_least else messages
         typed = "time --all" if is_of_delays(place) else quote(place)
-        command = way_out(place, known.name) or f"dlq retry --in {typed} -p {known.name}"
+        command = way_out(place, known.name) or f"dlq retry --in {typed} -p {quote(known.name)}"
         yield Leftover(WAITING, place, letters, f"{messages} wait for {waits_for(place)}", command)
     if more := known.places_not_counted:
         says = f"messages wait for {count(more, 'more thing')}, not counted"
-        command = f"dlq list --in waiting --pipeline {known.name}"
+        command = f"dlq list --in waiting --pipeline {quote(known.name)}"
         yield Leftover(WAITING, "others", None, says, command)
 
 
@@ -213,7 +213,7 @@ def _stays(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Itera
     yield Remainder(
         app.rules_table,
         f"its rules, which a new pipeline {pipeline.name} would obey",
-        f"dlq rules list --pipeline {pipeline.name}",
+        f"dlq rules list --pipeline {quote(pipeline.name)}",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import CAUSE_SHARDS, MAIN_DLQ, PARKED_LANE, Reason, parking_source
@@ -100,7 +101,7 @@ def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     if index is None:
         raise Problem(
             f"Run {switch.id} has not taken its messages yet: it is {switch.before.state}. "
-            f"This waits for it:\ndlq show {switch.id} --watch",
+            f"This waits for it:\ndlq show {quote(switch.id)} --watch",
             Cause.FAILED,
         )
     for shard in range(len(index.shards)):
@@ -197,7 +198,8 @@ def census(
     if source.lane is not None:
         return asked.census(letters_of_lane(here, source.lane))
     assert source.url is not None, "a source is a queue or what messages wait for"
-    walk = look_into_queue(here.session, source.url, source.id, asked.see)
+    trusted = here.pipeline.trusted_senders
+    walk = look_into_queue(here.session, source.url, source.id, asked.see, trusted=trusted)
     # After the queue: another run may move a letter from there into the lane meanwhile.
     beside = letters_of_lane(here, PARKED_LANE) if source.is_release else ()
     return replace(
@@ -287,7 +289,7 @@ class _Asked:
         if not self._waiting:
             return
         questions = [
-            Question(found.letter, home=self._home, stamp=found.kept) for found in self._waiting
+            Question(found.letter, home=self._home, stamp=found.stamp) for found in self._waiting
         ]
         try:
             with aws_errors():

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.replay.plan import DISCARDED_LETTERS, ORIGINALS, ReplayPlan
@@ -189,7 +190,7 @@ def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
         return (
             f"{counted} were counted, and {run.messages or 0:,} are back. "
             f"The other {number:,} were back already, or their copies are gone or damaged. What "
-            f"is left:\ndlq restore {switch.plan.restored_run or 'RUN'} --dry-run"
+            f"is left:\ndlq restore {quote(switch.plan.restored_run or 'RUN')} --dry-run"
         )
     if source.startswith(ORIGINALS):
         says = [f"{counted} were counted, and {run.messages or 0:,} made."]
@@ -206,14 +207,14 @@ def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
             says.append(
                 f"Of the other {number - len(no_room):,} no original is kept: it was forgotten, is "
                 "damaged, or could not be read when it was taken. See\n"
-                f"dlq status --pipeline {run.pipeline}"
+                f"dlq status --pipeline {quote(run.pipeline)}"
             )
         return " ".join(says)
     joined = "none" if not run.messages else f"{run.messages:,}"
     return (
         f"{counted} were counted, and {joined} joined the run. The other "
         f"{number:,} had left {source} before the run took them, or automation would park them. "
-        f"See where they are:\ndlq status --pipeline {run.pipeline}"
+        f"See where they are:\ndlq status --pipeline {quote(run.pipeline)}"
     )
 
 
@@ -325,7 +326,7 @@ class RunSwitch:
         if plan is None:
             raise Problem(
                 f"Run {self.id} has no plan: it was never started to its end. "
-                f"Type\ndlq run abort {self.id}",
+                f"Type\ndlq run abort {quote(self.id)}",
                 Cause.FAILED,
             )
         return plan
@@ -505,9 +506,8 @@ def _possible(run: ReplayRun) -> str:
         RunState.PLANNED: ("abort",),
         RunState.BROKEN: ("abort",),
     }.get(run.state, ())
-    return "\n".join(
-        ("Type", *(f"dlq run {word} {run.id}" for word in words), f"dlq show {run.id}")
-    )
+    typed = quote(run.id)
+    return "\n".join(("Type", *(f"dlq run {word} {typed}" for word in words), f"dlq show {typed}"))
 
 
 def _find(pipelines: Sequence[Here], text: str) -> tuple[Here, ReplayRun]:
@@ -610,7 +610,7 @@ def _lost_says(run: ReplayRun) -> str:
         "Its execution: the last one has ended before the run, and nothing is sent meanwhile. The "
         "monitor starts the next one within two minutes. If it does not, the first of these says "
         "why, and the second stops the run until that is repaired:\n"
-        f"dlq status --pipeline {run.pipeline}\ndlq run hold {run.id}"
+        f"dlq status --pipeline {quote(run.pipeline)}\ndlq run hold {quote(run.id)}"
     )
 
 
@@ -628,8 +628,8 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
             yield "It takes its messages: they leave their places."
         case RunState.WAITING_APPROVAL:
             yield "A person has to approve it within a day, or to reject it:"
-            yield f"dlq run approve {run.id}"
-            yield f"dlq run reject {run.id}"
+            yield f"dlq run approve {quote(run.id)}"
+            yield f"dlq run reject {quote(run.id)}"
         case RunState.CANARY:
             letters = plan.canary[run.step] if run.step < len(plan.canary) else 0
             yield f"The outcomes of its canary of {count(letters, 'message')}."
@@ -640,13 +640,13 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
         case RunState.HELD:
             because = run.because or "no reason given"
             yield f"It is held: {because}. Nothing is sent. Go on, or end it:"
-            yield f"dlq run resume {run.id}"
-            yield f"dlq run abort {run.id}"
+            yield f"dlq run resume {quote(run.id)}"
+            yield f"dlq run abort {quote(run.id)}"
         case RunState.ABORTED if not run.left:
             place = "the parking queue" if run.leave_to == _PARKED else "the schedule"
             yield f"Its remaining messages go to {place}; none of them is sent by the run."
         case RunState.BROKEN:
             yield "A person: the sum of its outcomes is not all of it."
-            yield f"dlq run abort {run.id}"
+            yield f"dlq run abort {quote(run.id)}"
         case _:
             yield "Nothing: it has ended."

@@ -471,7 +471,7 @@ def _edited(
     except KeyboardInterrupt as error:
         raise Problem(
             f"Stopped: nothing was edited or sent. Run {run.id} is held once it has its messages:\n"
-            f"dlq run abort {run.id}",
+            f"dlq run abort {quote(run.id)}",
             Cause.FAILED,
         ) from error
     switch = RunSwitch(session, run.pipeline, run.id)

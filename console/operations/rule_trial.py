@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.message.letter import Letter, NotALetter, from_api, from_event
 from deadletter.message.stamp import initial_stamp
-from deadletter.message.stamp import read as read_stamp
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import Action, Rule, RuleRefused, read_rule
@@ -19,9 +18,9 @@ from deadletter.rules.rule import Action, Rule, RuleRefused, read_rule
 from . import rule_table
 from .app import App, DeployedPipeline
 from .errors import Cause, Problem
-from .letter_walk import FoundLetter
+from .letter_walk import FoundLetter, believed
 from .matching import FoundMessage, Matcher
-from .places import HELD_BY_US, PARKED, UnsearchedPlace, Walk, received
+from .places import HELD_BY_US, UnsearchedPlace, Walk, forged, received
 from .rule_file import RuleFiles, checked
 from .rule_on_ledger import RuleMatches, matches_on_record
 from .rules import columns_of
@@ -29,7 +28,6 @@ from .selection import Choice, ChosenPlace, RuleTerms
 from .selection import Pipeline as OfPipeline
 from .session import Answer, Session
 from .verbs import Asked, TextFile, Verb
-from .words import count
 
 SAMPLE = 100
 """Messages of each place that a rule is tried on."""
@@ -141,20 +139,15 @@ def read(session: Session, request: TrialRequest) -> Tested:
         rule_id=request.rule,
         pattern=rule.pattern,
     )
-    senders, forged = frozenset(chosen.trusted_senders), 0
     tried: Counter[str] = Counter()
     missed: Counter[tuple[str, str, str]] = Counter()
     matching: list[FoundMessage] = []
 
     def see(found: FoundMessage, matcher: Matcher) -> None:
         """Try the rule on a message; its record alone is not enough."""
-        nonlocal forged
         if found.letter is None:
             return
         tried[found.place] += 1
-        if _is_forged(found, senders):
-            forged += 1
-            found = replace(found, stamp=None)
         document = matcher.document(found)
         if pattern.matches(document):
             matching.append(found)
@@ -163,9 +156,13 @@ def read(session: Session, request: TrialRequest) -> Tested:
         missed.update({(each.path, each.expected, each.found) for each in findings})
 
     if request.body is not None:
-        matcher = Matcher(Choice(), settings, session.now)
+        matcher, untrusted = Matcher(Choice(), settings, session.now), 0
         for letter in pasted(request.body, session.clock()):
-            see(received(chosen.name, PASTED, FoundLetter(letter, PASTED)), matcher)
+            stamp = believed(letter, chosen.trusted_senders)
+            found = received(chosen.name, PASTED, FoundLetter(letter, PASTED, stamp=stamp))
+            see(found, matcher)
+            untrusted += found.is_forged
+        trial = replace(trial, notes=tuple(forged(untrusted, PASTED)))
     else:
         on_record, ids = matches_on_record(session, app, chosen, rule.pattern)
         trial = replace(trial, on_record=on_record, matching=ids)
@@ -183,10 +180,6 @@ def read(session: Session, request: TrialRequest) -> Tested:
         matching=tuple(found.copy or found.origin for found in matching),
         missed=tuple(MissedPatternField(*field, n) for field, n in missed.most_common()),
     )
-    if forged:
-        of = f"{count(forged, 'message')} with an attribute Redrive of another sender"
-        note = f"{of}: the automatic retry ignores it, and so does this trial."
-        trial = replace(trial, notes=(*trial.notes, note))
     if rule.rate is None:
         return Tested(trial=trial)
     # The oldest goes first.
@@ -214,14 +207,6 @@ def _rule(session: Session, app: App, chosen: DeployedPipeline, request: TrialRe
         return read_rule(columns, chosen.rule_terms())
     except RuleRefused as error:
         raise Problem(f"INVALID in {chosen.name}: {error}.", Cause.FAILED) from error
-
-
-def _is_forged(found: FoundMessage, senders: frozenset[str]) -> bool:
-    """Whether a sender that the router does not trust wrote the message's stamp."""
-    # What waits and what is parked has a stamp that we, or the consumer, have put there.
-    if found.letter is None or found.lane or found.place.startswith(PARKED.word):
-        return False
-    return read_stamp(found.letter, senders).forged
 
 
 # Pasted messages.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 from typing import Annotated
 
 from deadletter.circuit.state import State
@@ -82,7 +83,7 @@ def _must_be_as_planned(switch: RunSwitch) -> None:
         raise Problem(
             f"The consumer was changed at {clock(changed, session.now)}, after run {run.id} was "
             "planned: nothing was sent. Plan it anew, and end this one by\n"
-            f"dlq run abort {run.id}",
+            f"dlq run abort {quote(run.id)}",
             Cause.FAILED,
         )
     own, *_ = own_and_troubled(session, switch.app, switch.pipeline)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Annotated
 
 from deadletter.replay.run import RunState
@@ -125,7 +126,7 @@ def read(session: Session, request: ShowRequest) -> Shown:
             raise Problem(says, Cause.FAILED)
         if not shown:
             says = f"No cause {name!r} fails messages, or has dominated within a day. Those known:"
-            look = (f"dlq groups {each}" for each in names)
+            look = (f"dlq groups {quote(each)}" for each in names)
             raise Problem("\n".join((says, *look)), Cause.ABSENT)
         return Shown(**session.place, kind=given, name=name, causes=shown, unread=says)
     found = known(session, app, name, names)

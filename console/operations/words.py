@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 
 from deadletter.contract import (
     DUE_LANE,
@@ -155,7 +156,7 @@ def way_out(lane: str, pipeline: str) -> str | None:
     """The command that takes letters out of a lane that no time opens; None for any other."""
     name = lane.partition(":")[2]
     if lane.startswith(run_lane("")):
-        return f"dlq run abort {name}"
+        return f"dlq run abort {quote(name)}"
     if lane.startswith(dedicated_lane("")):
-        return f"dlq retry --auto --in dedicated:{name} -p {pipeline}"
-    return f"dlq retry --in parked --all -p {pipeline}" if lane == PARKED_LANE else None
+        return f"dlq retry --auto --in dedicated:{quote(name)} -p {quote(pipeline)}"
+    return f"dlq retry --in parked --all -p {quote(pipeline)}" if lane == PARKED_LANE else None

@@ -96,10 +96,11 @@ class Screens:
 
     def cause(self, request: Request) -> Response:
         id_ = request.path_params["id"]
-        answer = show.read(self._session, show.ShowRequest(name=f"cause:{id_}"))
-        asked = listing.ListRequest(terms=(f"cause={id_}",), limit=5)
-        samples = listing.read(self._session, asked)
-        return self._page(request, "cause.html", f"dlq show cause:{id_}", answer, samples=samples)
+        asked = show.ShowRequest(name=f"cause:{id_}")
+        answer, command = show.read(self._session, asked), typed_line("show", show.VERB, asked)
+        few = listing.ListRequest(terms=(f"cause={id_}",), limit=5)
+        samples = listing.read(self._session, few)
+        return self._page(request, "cause.html", command, answer, samples=samples)
 
     def find(self, request: Request) -> Response:
         asked = self._choice(request)
@@ -177,11 +178,10 @@ class Screens:
 
     def run(self, request: Request) -> Response:
         name = f"run:{request.path_params['id']}"
-        answer = show.read(self._session, show.ShowRequest(name=name))
+        asked = show.ShowRequest(name=name)
+        answer, command = show.read(self._session, asked), typed_line("show", show.VERB, asked)
         edit = self._plans.edit_of(answer.name) if self._plans is not None else ""
-        return self._page(
-            request, "run.html", f"dlq show {name}", answer, edit=edit, meaning=MEANING
-        )
+        return self._page(request, "run.html", command, answer, edit=edit, meaning=MEANING)
 
     # What is changed.
 

@@ -64,6 +64,34 @@ def entry(group: str) -> Any:
 STEPS = steps()
 
 
+TYPED_HERE = {"WHY", "copy", "here", "key", "queues", "typed", "word", "self._region"}
+"""Variables of commands that hold what is quoted already, or a word of ours."""
+
+
+def unquoted(path: Path) -> Iterator[str]:
+    """The values that stand in a command of a module as they are."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        text = ""
+        for part in node.values if isinstance(node, ast.JoinedStr) else ():
+            if isinstance(part, ast.Constant):
+                text += str(part.value)
+                continue
+            value = ast.unparse(part.value) if isinstance(part, ast.FormattedValue) else ""
+            if re.search(r"(^|\n)dlq [a-z][^\n(]*$", text) and not value.startswith("quote("):
+                yield value
+            text += "VALUE"
+
+
+def test_each_value_in_a_command_is_quoted() -> None:
+    found = {
+        (path.name, value)
+        for folder in ("console", "lambdas/deadletter/signals")
+        for path in (ROOT / folder).rglob("*.py")
+        for value in unquoted(path)
+    }
+    assert {each for each in found if each[1] not in TYPED_HERE} == set()
+
+
 def unknown(group: str, name: str, rest: str) -> list[str]:
     """The words of a command line that `dlq` does not know."""
     command = entry(group)

