@@ -59,7 +59,8 @@ class Subject:
     def description(self, page: Page) -> str:
         """What the page says."""
         named = None if self.pipeline == EVERY_PIPELINE else self.pipeline
-        return page.text(named, self.settings.texts, runbook=self.app.runbook, owner=self.owner)
+        app, texts = self.app, self.settings.texts
+        return page.text(app.app, named, texts, runbook=app.runbook, owner=self.owner)
 
 
 def of_pipeline(

@@ -31,6 +31,7 @@ from deadletter.contract import (
     Category,
     parking_source,
 )
+from deadletter.signals.commands import in_app
 from deadletter.signals.figures import GRAPHS, Figure
 from deadletter.signals.pages import APP_PAGES, AWS_METRICS
 
@@ -138,8 +139,8 @@ def widgets(
     name = settings.name
     text = (
         f"## {name}\nMode {settings.mode}. Owner: {subject.owner}. Runbook: {used.runbook}\n\n"
-        f"`dlq status --pipeline {name}` what is wrong  \n"
-        f"`dlq groups --pipeline {name}` why messages fail"
+        f"`{in_app(f'dlq status --pipeline {name}', used.app)}` what is wrong  \n"
+        f"`{in_app(f'dlq groups --pipeline {name}', used.app)}` why messages fail"
     )
     alarms = _alarms_shown(f"{name}: alarms", _alarms(Construct(scope, f"Alarms-{name}"), subject))
     graphs = [_graph(subject, settings, queues, graph) for graph in GRAPHS]
@@ -225,7 +226,8 @@ def _head(scope: Construct, app: AppDeployment, rule_check: RuleCheck) -> Rows:
     The newest first: bands may be far below.
     """
     text = (
-        f"# {app.app}\n`dlq status` what is wrong, pipeline by pipeline  \nRunbook:"
+        f"# {app.app}\n`{in_app('dlq status', app.app)}` what is wrong, pipeline by pipeline  \n"
+        "Runbook:"
         f" {app.runbook}\n\nMade by `cdk deploy`: a change by hand is lost."
     )
     alarms = [

@@ -26,6 +26,7 @@ from ..operations import aws as clients
 from ..operations.errors import Cause, Denied, Problem, explain
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE
+from ..operations.words import GIVEN
 from . import completion, output
 from .commands import BESIDE_READER, help_after_refusal
 from .exit import exit_status
@@ -261,6 +262,7 @@ def perform(
     `words` are those of the command, after `dlq`; `any_queue` says that it looks at a queue of
     no app.
     """
+    GIVEN.update(profile=shared.profile, region=shared.region, app=shared.app)
     app = shared.app or os.environ.get("DLQ_APP") or DEFAULT_APP
     try:
         query = output.compiled(shared.query)

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ..operations.errors import Cause, Problem
-from ..operations.words import printable
+from ..operations.words import here, printable
 from .exit import Exit
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def line(*parts: Part, indent: int = 0) -> Line:
 
 def typed(command: str, indent: int = 2) -> Iterator[Line]:
     """A command to copy, alone on its line; one that is continued by `\\` has several."""
-    return (Line((each,), indent, typed=True) for each in _CONTINUED.split(command))
+    return (Line((each,), indent, typed=True) for each in _CONTINUED.split(here(command)))
 
 
 _CONTINUED = re.compile(r"(?<=\\)\n")
@@ -167,10 +167,15 @@ def _write_lines(data: Any) -> None:
         sys.stdout.write(json.dumps(row, ensure_ascii=True) + "\n")
 
 
+_TYPED = ("command", "fix", "repair", "type")
+"""The fields of answers that hold a command."""
+
+
 def plain(value: Any) -> Any:
     """A value as JSON-ready data: dataclasses by field, times in ISO 8601 UTC."""
     if is_dataclass(value):
-        return {key.name: plain(getattr(value, key.name)) for key in fields(value)}
+        data = {key.name: plain(getattr(value, key.name)) for key in fields(value)}
+        return data | {name: here(data[name]) for name in _TYPED if data.get(name)}
     if isinstance(value, Mapping):
         return {str(key): plain(member) for key, member in value.items()}
     if isinstance(value, tuple | list):

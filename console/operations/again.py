@@ -79,11 +79,10 @@ class OnceMore:
         with aws_errors():
             kept = originals.listed("")
         if not kept:
-            raise Problem(
-                f"No message of run {of} is kept: replay_days are over, or the setting is 0. Those"
-                f" that failed and are still parked are sent by\ndlq retry --in run:{quote(switch.id)}",
-                Cause.ABSENT,
-            )
+            says = f"No message of run {of} is kept: replay_days are over, or the setting is 0."
+            typed = f"dlq retry --in run:{quote(switch.id)}"
+            more = f"Those that failed and are still parked are sent by\n{typed}"
+            raise Problem(f"{says} {more}", Cause.ABSENT)
         return of
 
     def question(self) -> Iterator[str]:

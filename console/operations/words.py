@@ -16,6 +16,7 @@ from deadletter.contract import (
     rule_lane,
     run_lane,
 )
+from deadletter.signals.commands import with_options
 
 from .errors import Cause, Problem
 
@@ -150,6 +151,15 @@ def waits_for(lane: str) -> str:
         DUE_LANE: "their backoff",
         PARKED_LANE: "a person: they are parked",
     }.get(lane, "something that this version of dlq does not know")
+
+
+GIVEN: dict[str, str | None] = {}
+"""The options by which the person has said where to look: a command that is printed has them."""
+
+
+def here(command: str) -> str:
+    """The command as it looks where this one has looked."""
+    return with_options(command, **GIVEN)
 
 
 def way_out(lane: str, pipeline: str) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..operations.words import clock, count, duration, printable, size
+from ..operations.words import clock, count, duration, here, printable, size
 
 _HERE = Path(__file__).parent
 
@@ -37,7 +37,7 @@ def _templates() -> Environment:
     )
     made.filters |= {
         "clock": clock, "count": count, "duration": duration, "lines": _lines, "bytes": size,
-        "ago": _ago, "points": _points, "heat": heat, "number": _number,
+        "ago": _ago, "points": _points, "heat": heat, "here": here, "number": _number,
         "share": "{:.1%}".format, "digits": "{:.5g}".format,
         "stacked": _stacked, "columns": _columns,
     }  # fmt: skip

@@ -28,16 +28,18 @@ def test_each_page_rings_at_its_threshold(alarm: Alarm) -> None:
 @pytest.mark.parametrize(
     ("alarm", "pipeline", "first", "section"),
     [
-        ("MessageAge", "orders", "dlq status --pipeline orders", "dlqage"),
-        ("DlqDepth", "orders", "dlq groups --pipeline orders", "dlqdepth"),
-        ("SharedTrouble", None, "dlq status", "sharedtrouble"),
+        ("MessageAge", "orders", "dlq --app shop status --pipeline orders", "dlqage"),
+        ("DlqDepth", "orders", "dlq --app shop groups --pipeline orders", "dlqdepth"),
+        ("SharedTrouble", None, "dlq --app shop status", "sharedtrouble"),
     ],
 )
 def test_a_page_says_what_to_type_and_where_to_read(
     alarm: str, pipeline: str | None, first: str, section: str
 ) -> None:
     page = PAGES[Alarm(alarm)]
-    text = page.text(pipeline, {"age": "30 min", "depth": "100"}, runbook="book", owner="ann")
+    text = page.text(
+        "shop", pipeline, {"age": "30 min", "depth": "100"}, runbook="book", owner="ann"
+    )
     symptom, cause, *rest = text.split("\n")
     assert symptom == f"Symptom: {page.says.format(age='30 min', depth='100')}"
     assert cause.startswith("Likely cause: ")

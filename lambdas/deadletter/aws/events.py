@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, member
 from deadletter.contract import EVENT_SOURCE, EVENT_VERSION, EventType
+from deadletter.signals.commands import in_app
 from deadletter.signals.figures import Count
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class EventBus:
             "at": round(self._clock(), 3),
             **detail,
         }
+        if "command" in whole:
+            whole["command"] = in_app(whole["command"], self._app)
         entry = {"Source": EVENT_SOURCE, "DetailType": str(event_type), "Detail": json.dumps(whole)}
         try:
             answer = self._client.put_events(Entries=[entry])  # type: ignore[list-item]

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from shlex import quote
 
+from deadletter.contract import DEFAULT_APP
+
 _PART = re.compile(r"\[([^]]*)]")
 _FACT = re.compile(r"{(\w+)")
 
@@ -66,7 +68,30 @@ def typed(command: str, facts: Mapping[str, object]) -> str:
     if facts.get("key") == facts.get("pipeline"):
         command = command.replace(" {key} ", " ")
     quoted = {name: quote(str(value)) for name, value in facts.items()}
-    return known_parts(command, facts).format_map(quoted)
+    return in_app(known_parts(command, facts).format_map(quoted), facts.get("app"))
+
+
+def in_app(command: str, app: object) -> str:
+    """The command of `dlq` with the name of its app, unless it is the default one."""
+    return with_options(command, app=None if app in (None, "", DEFAULT_APP) else str(app))
+
+
+_TAKE = {
+    "dlq ": ("profile", "region", "app"),
+    "aws ": ("profile", "region"),
+    "npx cdk ": ("profile",),
+}
+
+
+def with_options(command: str, **options: str | None) -> str:
+    """The command with those of these options that it takes, and does not have yet."""
+    tool = next(filter(command.startswith, _TAKE), "")
+    new = (
+        f"--{name} {quote(value)} "
+        for name in _TAKE.get(tool, ())
+        if (value := options.get(name)) and f" --{name} " not in command
+    )
+    return f"{tool}{''.join(new)}{command.removeprefix(tool)}"
 
 
 def known_parts(text: str, facts: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from deadletter.signals.commands import TypedLine
+from deadletter.signals.commands import TypedLine, in_app
 from deadletter.signals.figures import AGES, MAXIMUM, MESSAGES, Figure
 
 
@@ -119,14 +119,20 @@ class Page:
         return (self.shares or self.alarm).lower()
 
     def text(
-        self, pipeline: str | None, settings: Mapping[str, str], *, runbook: str, owner: str
+        self,
+        app: str,
+        pipeline: str | None,
+        settings: Mapping[str, str],
+        *,
+        runbook: str,
+        owner: str,
     ) -> str:
         """The description of the alarm: five lines that read well with and without Markdown."""
-        about = f" --pipeline {pipeline}" if pipeline else ""
+        first = in_app(f"{self.first} --pipeline {pipeline}" if pipeline else self.first, app)
         return (
             f"Symptom: {self.says.format(**settings)}\n"
             f"Likely cause: {self.cause.format(**settings)}\n"
-            f"First command: `{self.first}{about}`\n"
+            f"First command: `{first}`\n"
             f"Runbook: {runbook}#{self.section}\n"
             f"Owner: {owner}"
         )
@@ -235,8 +241,8 @@ APP_PAGES = (
         alarm=Alarm.SHARED_TROUBLE,
         watches=Figure.SHARED_TROUBLE,
         says="something that all pipelines share fails: edits of rules are not checked, and may"
-        " take 10 minutes; routing goes on, and checks each rule when it reads it.",
-        cause=f"the rule checker's event source mapping is disabled, {_DENIED}, or unreadable"
+        " take 10 minutes; routing checks each rule when it reads it.",
+        cause=f"the rule checker's mapping is disabled, {_DENIED}, or unreadable"
         " registrations: the function's log says which.",
         repair=TypedLine.STATUS,
         of_app=True,

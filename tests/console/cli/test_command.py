@@ -40,6 +40,11 @@ def test_the_app_is_named_by_an_option_before_or_after_the_command_or_by_dlq_app
     assert before.stdout == after.stdout == '"billing"\n'
     # The later of two counts.
     dlq("--app another status --app billing", env={"DLQ_APP": "third"}, ends=Exit.DONE)
+    # What it prints to type is about the same app, account and region.
+    cloud.park("orders", "POISON")
+    typed = dlq("status --app billing --region eu-west-1").stdout
+    assert "  dlq --region eu-west-1 --app billing retry --in parked --all -p orders" in typed
+    assert "  dlq --app billing retry" in dlq("status", env={"DLQ_APP": "billing"}).stdout
     dlq("status", env={"DLQ_APP": "billing"}, ends=Exit.DONE)
     dlq("status", env={"DLQ_APP": ""}, ends=Exit.ABSENT)
 

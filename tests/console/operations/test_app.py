@@ -46,8 +46,9 @@ def test_a_missing_app_is_reported_with_account_and_region(cloud: Any, dlq: Any)
     assert done.output == (
         "Error: No app 'billing' in account 123456789012, eu-west-1 (no SSM parameter "
         "/billing/app): check --app, --region and --profile. Where no app is deployed, these "
-        "look into any queue:\n  dlq list --in queue:NAME --look\n"
-        "  dlq groups --in queue:NAME --look\n  dlq doctor queue:NAME\n"
+        "look into any queue:\n  dlq --app billing list --in queue:NAME --look\n"
+        "  dlq --app billing groups --in queue:NAME --look\n"
+        "  dlq --app billing doctor queue:NAME\n"
     )
 
 
