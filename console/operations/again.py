@@ -206,7 +206,7 @@ class DueNow:
         for rule in self._still_held():
             yield (
                 f"Rule {rule} is in force: what it matches waits again. It is lifted by\n"
-                f"dlq rules disable {quote(rule)}"
+                f"dlq rules disable {quote(rule)} -p {quote(self._found.pipeline.name)}"
             )
 
     def _still_held(self) -> list[str]:

@@ -348,7 +348,8 @@ def _nothing(found: Chosen, plan: RetryPlan) -> str:
 def _left_out_says(plan: RetryPlan) -> Iterator[str]:
     """Which messages are not sent, why, and how that is lifted; what to type comes last."""
     rules = sorted({letter.rule for letter in _letters_out(plan) if letter.rule is not None})
-    lifts = "".join(f"\ndlq rules disable {quote(rule)}" for rule in rules)
+    here = f" -p {quote(plan.chosen.pipeline.name)}" if plan.chosen else ""
+    lifts = "".join(f"\ndlq rules disable {quote(rule)}{here}" for rule in rules)
     left = sorted(_left_out(plan).items(), key=lambda each: each[0] == Reason.QUARANTINED)
     for reason, number in left:
         what = f"{count(number, 'message')} not included: {reason}"

@@ -242,18 +242,23 @@ class RuleScope:
     """The rules with an id, and the columns of the one that is meant: None if it is missing.
 
     Without a pipeline it is the only one with the id. `had` are the keys under which there was
-    one: one of those may be meant too.
+    one: one of those may be meant too. With `wider`, the rule of all pipelines is meant where the
+    pipeline has none: a command that is printed does not know which it is.
     """
 
     def __init__(
-        self, session: Session, pipeline: str | None, rule_id: str, had: Sequence[str] = ()
+        self, session: Session, request: RuleRequest, had: Sequence[str] = (), wider: bool = True
     ) -> None:
-        self.app, self._id = session.app(), rule_id
+        self.app, self._id, pipeline = session.app(), request.rule, request.pipeline
         known = [EVERY_PIPELINE, *(each.name for each in self.app.pipelines)]
         if pipeline not in (None, EVERY_PIPELINE):
             known = [EVERY_PIPELINE, self.app.pipeline(pipeline).name]
-        self.stored = rule_table.table(session.aws, self.app.rules_table).of_id(rule_id, known)
-        self.key = pipeline or self._only({*had} & {*known})
+        self.stored = rule_table.table(session.aws, self.app.rules_table).of_id(self._id, known)
+        self.key, self.says = pipeline or self._only({*had} & {*known}), list[str]()
+        keys = {*had, *(row.pipeline for row in self.stored)}
+        if wider and self.key not in keys and EVERY_PIPELINE in keys:
+            self.says.append(f"{self.key} has no rule {self._id} of its own: this is about all.")
+            self.key = EVERY_PIPELINE
         self.now = next((row.image for row in self.stored if row.pipeline == self.key), None)
 
     def _only(self, had: set[str]) -> str:
@@ -566,7 +571,7 @@ class UndoRequest(RuleRequest):
 
 
 def _disabled(session: Session, request: RuleRequest) -> RulePlan:
-    scope = RuleScope(session, request.pipeline, request.rule)
+    scope = RuleScope(session, request)
     now = scope.find()
     if now.get("enabled") in (False, "false"):
         raise Problem(
@@ -578,11 +583,11 @@ def _disabled(session: Session, request: RuleRequest) -> RulePlan:
     before = now.get("reason") or "no reason given"
     noted = f" (disabled by {session.aws.caller}; before: {before})"
     after = {**now, "enabled": False}
-    return scope.plan("disable", after, noted=noted, says=[f"Disable {scope.name}."])
+    return scope.plan("disable", after, noted=noted, says=[*scope.says, f"Disable {scope.name}."])
 
 
 def _removed(session: Session, request: RuleRequest) -> RulePlan:
-    scope = RuleScope(session, request.pipeline, request.rule)
+    scope = RuleScope(session, request, wider=False)
     scope.find()
     return scope.plan("remove", None, says=[f"Remove {scope.name}."])
 
@@ -595,7 +600,7 @@ def _undoable(session: Session, request: UndoRequest) -> RulePlan:
     """
     every = history(session, rule_table.target(request.rule))
     done = [line for line in every if line.outcome != "failed"]
-    scope = RuleScope(session, request.pipeline, request.rule, [line.pipeline for line in done])
+    scope = RuleScope(session, request, [line.pipeline for line in done])
     changes = [line for line in done if line.pipeline == scope.key]
     if not changes:
         raise Problem(f"No change of {scope.name} is on record: see\ndlq audit", Cause.ABSENT)
@@ -607,7 +612,7 @@ def _undoable(session: Session, request: UndoRequest) -> RulePlan:
             f"dlq show {quote(f'rule:{request.rule}')}",
             Cause.FAILED,
         )
-    says = []
+    says = scope.says
     if request.to is None:
         then = last.before
         who = "outside dlq" if last.who is None else f"by {last.who.rpartition(':')[2]}"

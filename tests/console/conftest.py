@@ -31,7 +31,7 @@ from moto import mock_aws
 from typer.testing import CliRunner, Result
 
 from console.cli.main import app
-from console.operations import aws, item, letter_walk
+from console.operations import aws, item, letter_walk, words
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
@@ -272,6 +272,7 @@ def _a_clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setattr(letter_walk, "POLL_SECONDS", 0)
+    words.GIVEN.clear()
 
 
 @dataclass

@@ -142,12 +142,12 @@ def test_a_rule_in_force_is_named_with_what_lifts_it(orders: Any, dlq: Any) -> N
     orders.rule("stop it", tenantId="a", action="HOLD")
     orders.rule("block", tenantId="acme", action="QUARANTINE")
     orders.rule("other", tenantId="b", action="QUARANTINE", enabled=False)
-    lifts = "\ndlq rules disable 'stop it'"
+    lifts = "\ndlq rules disable 'stop it' -p orders"
     said(
         dlq, "--in 'rule:stop it'", "Rule stop it is in force: what it matches waits again.", lifts
     )
     failed(orders, "acme")
-    lifts = "\n  dlq rules disable block\n"
+    lifts = "\n  dlq rules disable block -p orders\n"
     refuses = f"1 message not included: QUARANTINED, by block. It is lifted by{lifts}"
     dlq("retry --in dlq -f tenant=acme", *WHY, ends=Exit.ABSENT, refuses=refuses)
 
@@ -158,7 +158,7 @@ def test_only_the_rule_that_decides_is_named(orders: Any, dlq: Any) -> None:
     orders.rule("aac-over", tenantId="acme", action="QUARANTINE", expires_at=1)
     orders.rule("stop it", tenantId="acme", action="QUARANTINE")
     failed(orders, "acme")
-    refuses = "QUARANTINED, by stop it. It is lifted by\n  dlq rules disable 'stop it'\n"
+    refuses = "QUARANTINED, by stop it. It is lifted by\n  dlq rules disable 'stop it' -p orders\n"
     dlq("retry --in dlq -f tenant=acme", *WHY, ends=Exit.ABSENT, refuses=refuses)
 
 

@@ -133,7 +133,7 @@ BROAD = """-f 'match={"pipeline": ["orders"]}'"""
         ({}, Exit.ATTENTION, NEVER.replace("-f tenant=a", BROAD), "breadth = all (dlq rules add"),
         ({"r": SHARED}, Exit.ATTENTION, NEVER, "another rule with the same id"),
         ({"r": HOLD}, Exit.ATTENTION, NEVER, "a rule 'r' for orders already: add --replace"),
-        ({"r": SHARED}, Exit.ABSENT, "disable r -p orders --reason x --yes",
+        ({"r": SHARED}, Exit.ABSENT, "remove r -p orders --reason x --yes",
          "but there is a rule of every pipeline: add -p '*'"),
         ({}, Exit.ABSENT, "disable q --reason x --yes", "There is no rule q of orders"),
         ({}, Exit.ABSENT, "remove q --reason x --yes", "There is no rule q of orders"),

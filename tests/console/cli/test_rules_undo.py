@@ -146,6 +146,17 @@ def test_switching_off_is_undone_beside_a_rule_of_all_pipelines(orders: Any, dlq
     assert read(dlq, "undo later", *here)["after"].get("enabled") is None
 
 
+def test_what_names_a_pipeline_is_about_the_rule_of_all_if_it_has_none(
+    several: Any, dlq: Any, at_a_terminal: None
+) -> None:
+    """A command that is printed can't know whose the rule is; the question says it."""
+    typed(dlq, ADD, "--pipeline", "*")
+    for command, enabled in (("disable", False), ("undo", None)):
+        refuses = "orders has no rule later of its own: this is about all.\n"
+        dlq(f"rules {command} later -p orders --reason x", answers="y", ends=0, refuses=refuses)
+        assert several.rules()["later"].get("enabled") == enabled
+
+
 def test_a_rule_goes_back_to_a_time(orders: Any, dlq: Any) -> None:
     keys = {"pipeline": "orders", "rule_id": "later"}
     columns = {**keys, "tenantId": "a", "action": "DELAYED_REDRIVE", "delay_seconds": 7_200}
