@@ -76,6 +76,7 @@ KNOWN: Mapping[str, Sequence[Any]] = {
     "command": [COMMAND],
     "AuditLine.command": ["rules apply"],
     "fix": [COMMAND],
+    "SeenTrouble.type": [COMMAND],
     "Attention.type": [COMMAND, f"aws lambda delete-it \\\n  --function-name {'f' * 80}"],
     "waits_for": [f"{'A person has to approve it. ' * 4}\n{COMMAND}\n{COMMAND}"],
     "pattern": [{"body": {"x" * 60: ["y" * 200]}}],
