@@ -611,3 +611,17 @@ def test_a_parking_that_was_refused_is_taken_back_whatever_a_stale_read_says(
     shop.send(2)
     shop.run()
     assert shop.versions() == []
+
+
+def test_what_the_ledger_says_was_processed_is_done_though_its_claim_was_not_told(
+    shop: Shop,
+) -> None:
+    shop.sick = {5}
+    [late] = shop.send(5)
+    shop.run()
+    shop.box.runtime.consumer.log.recovered(late, 1, shop.box.clock() + 1, Recovery.PROCESSED)
+    shop.box.clock.advance(2)
+    shop.send(3)
+    shop.run()
+    assert shop.versions() == []
+    assert shop.box.metrics["Superseded"] == 1

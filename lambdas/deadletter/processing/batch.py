@@ -623,10 +623,8 @@ class _Batch:
                 causes.failed(receive_of(delivery.record), stamp, diagnosis)
         # A dependency that is waited for, as a webhook endpoint in its pause, was not called.
         waits = diagnosis.category is Category.TRANSIENT and getattr(error, "untried", False)
-        tell = partial(
-            *(history.failed, delivery.record, stamp, diagnosis, delivery, now, circuit),
-            blameless=waits,
-        )
+        facts = delivery.record, stamp, diagnosis, delivery, now, circuit
+        tell = partial(history.failed, *facts, blameless=waits)
         is_ours = self._gives_back(letter.message_id, claim, tell, tried=tried)
         receive = receive_of(delivery.record)
         if is_ours and known_stamp is not None and self._parks(diagnosis, receive):

@@ -186,7 +186,10 @@ def state_of(
         return PlaceState.BUSY
     if is_holder and handling is not Handling.NONE and _is_silent(row, since):
         return PlaceState.BUSY if now < since + patience.unrecorded else PlaceState.FINISHED
-    return PlaceState.OPEN if _is_open(row, since, now, patience) else PlaceState.FINISHED
+    if _is_open(row, since, now, patience):
+        return PlaceState.OPEN
+    # Its claim may not have been told.
+    return PlaceState.DONE if row is not None and row.was_processed else PlaceState.FINISHED
 
 
 def _is_silent(row: LedgerRow | None, since: float) -> bool:
