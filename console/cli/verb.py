@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..operations.audit import told_in_part
 from ..operations.errors import Cause, Problem
 from ..operations.session import Session
 from ..operations.verbs import PIPELINE, AskedField, Planned, TextFile, Verb, always
@@ -67,10 +68,11 @@ def add(parent: typer.Typer, view: VerbView) -> None:
             ends = _status(is_found or view.attention(answer))
             return Reply(answer, (lambda _: ()) if shown else show, ends)
         unasked: list[str] = []
-        done = _change(session, view, request, given, unasked)
-        if isinstance(done, Planned):
-            return Reply(done, _planned)
-        done = view.follow(session, done)
+        with told_in_part(session):
+            done = _change(session, view, request, given, unasked)
+            if isinstance(done, Planned):
+                return Reply(done, _planned)
+            done = view.follow(session, done)
         plan = chain(*map(said, unasked)) if view.says_plan else ()
         return Reply(done, lambda done: chain(plan, show(done)), _status(view.attention(done)))
 

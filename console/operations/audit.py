@@ -61,7 +61,7 @@ class RecordedChange:
             AUDIT.partition: change_partition(session.aws.user_id),
             AUDIT.sort: f"{self._at:014.3f}#{uuid4().hex[:12]}",
         }
-        self._pipeline = change.pipeline
+        self._pipeline, self._what = change.pipeline, f"{change.command}: {change.target}"
         self._ended = False
         self._begin(change)
 
@@ -92,7 +92,8 @@ class RecordedChange:
                 raise
             kind = Denied if isinstance(problem, Denied) else Problem
             raise kind(
-                "Nothing was done, because the change could not be recorded first (a "
+                f"Nothing {'more ' if DONE in self._session.changes.values() else ''}was done, "
+                "because the change could not be recorded first (a "
                 f"dynamodb:PutItem into the audit table {table}). {problem.says}",
                 problem.cause,
             ) from error
@@ -101,6 +102,7 @@ class RecordedChange:
         if self._ended:
             return
         self._ended = True
+        self._session.changes[self._what] = facts["outcome"]
         key = {**self._key, AUDIT.sort: f"{self._key[AUDIT.sort]}{END}"}
         at = max(round(self._session.clock(), 3), self._at + _LEAST_SECONDS)
         try:
@@ -147,6 +149,22 @@ def recorded(session: Session, app: App, change: IntendedChange) -> Iterator[Rec
         record.failed(error_name(error))
         raise
     record.done()
+
+
+@contextmanager
+def told_in_part(session: Session) -> Iterator[None]:
+    """A Problem behind a change that was made says so: several may have to be made."""
+    try:
+        yield
+    except Exception as error:
+        problem, changes = explain(error), session.changes
+        done = [what for what, outcome in changes.items() if outcome == DONE]
+        if problem is None or not done:
+            raise
+        failed = [what for what in changes if what not in done]
+        doubt = f" Not made, or not wholly: {', '.join(failed)}." if failed else ""
+        says = f"Changes made: {', '.join(done)}.{doubt} {problem.says}"
+        raise type(problem)(says, problem.cause) from error
 
 
 def error_name(error: BaseException) -> str:

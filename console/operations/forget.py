@@ -157,8 +157,8 @@ class MessagesToForget:
             self._sources = list(dict.fromkeys((*_queues(self._pipeline), *lanes)))
         if not self._sources:
             raise Problem(
-                f"Nothing of {id_} is on record in {self.pipeline}, so nothing was done. With "
-                "--all runs go through every place.",
+                f"Nothing of {id_} is on record in {self._pipeline.name}, so nothing was done. "
+                "With --all runs go through every place.",
                 Cause.ABSENT,
             )
         self._refuse_what_runs_can_not_do()
@@ -169,14 +169,10 @@ class MessagesToForget:
                 "nothing is erased before."
             )
 
-    @property
-    def pipeline(self) -> str:
-        return self._pipeline.name
-
     def question(self) -> Iterator[str]:
         """What would be erased, where, and what is not reached."""
         what = f"message {self._id}" if self._id else "all messages with this value"
-        yield f"Forget {what} of {self.pipeline}: {in_words(self._sources)}."
+        yield f"Forget {what} of {self._pipeline.name}: {in_words(self._sources)}."
         for trace in self._kept:
             number = "" if trace.messages is None else f", {count(trace.messages, 'message')}"
             yield f"{trace.place}{number}: {trace.says}"
@@ -193,14 +189,13 @@ class MessagesToForget:
         A run that was started goes on by itself. Typed again after an interruption, the command
         starts runs for what is left.
         """
-        target = f"message {self._id}" if self._id else "messages by a value"
-        runs = [self._start(source, why, target) for source in self._sources]
+        runs = [self._start(source, why) for source in self._sources]
         return self._answer(runs, why)
 
-    def _start(self, source: str, why: str, target: str) -> ReplayRow:
+    def _start(self, source: str, why: str) -> ReplayRow:
         session, now = self._session, self._session.now.timestamp()
         plan = ReplayPlan(
-            pipeline=self.pipeline,
+            pipeline=self._pipeline.name,
             source=source,
             selection=self._selection,
             destination=DISCARD,
@@ -214,6 +209,8 @@ class MessagesToForget:
             who=session.aws.caller,
             why=why,
         )
+        what = f"message {self._id}" if self._id else "messages with a value"
+        target = f"{what} by run {plan.run_id}"
         # Not counted: what turns up until the snapshot is forgotten too.
         return start(session, plan, None, command="forget", target=target)
 
@@ -223,7 +220,7 @@ class MessagesToForget:
         until = _copies_until(session, self._app, self._notes, now)
         return ForgottenMessages(
             **session.place,
-            pipeline=self.pipeline,
+            pipeline=self._pipeline.name,
             by="id" if self._id else "key",
             id=self._id,
             kept=tuple(self._kept),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, TypedDict
@@ -53,7 +53,8 @@ class Session:
     """One app in one account and region. `clock` is in epoch seconds.
 
     `say` is told now and then how far a long look is, and `pause` waits between two looks. `via` is
-    what the person changes something with, as the audit table keeps it.
+    what the person changes something with, as the audit table keeps it; `changes` are those that
+    it has begun and recorded, in words, each with how it ended.
     """
 
     connect: Callable[[], Aws]
@@ -62,6 +63,7 @@ class Session:
     say: Callable[[str], None] = lambda _: None
     pause: Callable[[float], None] = time.sleep
     via: str = "dlq"
+    changes: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def aws(self) -> Aws:

@@ -10,14 +10,14 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from threading import Lock
 from typing import Any, Protocol
 
 from deadletter.replay.edits import EditRefused
 
 from ..operations import circuits, discard, edits, mutes, restore, retry, rules, run_verbs
-from ..operations.audit import checked_reason
+from ..operations.audit import checked_reason, told_in_part
 from ..operations.errors import Cause, Problem, explain
 from ..operations.session import Session
 from ..operations.verbs import AskedField, Verb
@@ -48,8 +48,12 @@ class Form(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeptPlan:
-    """A plan that a person has read: the act, what was asked for, and what would be done."""
+    """A plan that a person has read: the act, what was asked for, and what would be done.
 
+    It has a session of its own, which knows what was changed by it.
+    """
+
+    session: Session
     words: str
     request: Any
     plan: Any
@@ -113,17 +117,16 @@ class Plans:
         verb = ACTS[words]
         assert verb.prepare is not None
         request = verb.request(**dict(_values(verb, form)))
-        plan = verb.prepare(self._session, request)
-        text = form.get("document")
-        if text and getattr(plan, "edit", None) is not None:
+        own = replace(self._session, connect=lambda: self._session.aws, changes={})
+        plan = verb.prepare(own, request)
+        if (text := form.get("document")) and getattr(plan, "edit", None) is not None:
             try:
-                plan = retry.with_edit(self._session, plan, edits.from_document(text))
+                plan = retry.with_edit(own, plan, edits.from_document(text))
             except EditRefused as error:
                 raise Problem(f"Nothing was done: {error}.", Cause.INPUT) from error
-        kept = KeptPlan(words, request, plan)
         name = secrets.token_urlsafe(16)
         with self._lock:
-            self._kept[name] = kept
+            self._kept[name] = kept = KeptPlan(own, words, request, plan)
             while len(self._kept) > MOST_PLANS:
                 self._kept.popitem(last=False)
         return name, kept
@@ -131,8 +134,7 @@ class Plans:
     def commit(self, name: str, form: Form) -> tuple[KeptPlan, Any]:
         """Do what a plan says, once. Problem if a reason or the app's name is missing."""
         with self._lock:
-            kept = self._kept.get(name)
-            if kept is None:
+            if (kept := self._kept.get(name)) is None:
                 raise Problem("This plan was carried out, or is too old: plan anew.", Cause.ABSENT)
             reason = checked_reason(str(form.get("reason") or ""), "")
             if kept.change and not reason:
@@ -143,14 +145,15 @@ class Plans:
                     Cause.INPUT,
                 )
             del self._kept[name]
-        if kept.verb is retry.VERB and kept.plan.edit is not None:
-            begun = retry.begin(self._session, kept.plan, reason)
-            asked = (self._session, kept.plan, begun.runs, reason)
-            edit = self._worker.submit(retry.edited, *asked)
-            self._edits |= {row.run: edit for row in begun.runs}
-            return kept, begun
-        assert kept.verb.commit is not None
-        return kept, kept.verb.commit(self._session, kept.plan, reason)
+        with told_in_part(kept.session):
+            if kept.verb is retry.VERB and kept.plan.edit is not None:
+                begun = retry.begin(kept.session, kept.plan, reason)
+                asked = (kept.session, kept.plan, begun.runs, reason)
+                edit = self._worker.submit(retry.edited, *asked)
+                self._edits |= {row.run: edit for row in begun.runs}
+                return kept, begun
+            assert kept.verb.commit is not None
+            return kept, kept.verb.commit(kept.session, kept.plan, reason)
 
     def edit_of(self, run: str) -> str:
         """How far the edit of a run's messages is; empty if all of them were edited, or none is."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -338,6 +340,36 @@ def test_of_a_file_no_rule_is_written_unless_all_are_recorded(
     before = stage.everything()
     stage.type("dlq rules apply", ends=Exit.UNREACHABLE)
     assert stage.everything() == before
+
+
+TWO_CHANGES = [
+    "retry --in dlq --in parked --all --yes",
+    "retry --in parked --in time --all --yes",
+    "discard --in dlq --in parked --all --yes",
+    "forget due-0 --all --confirm deadletter",
+]
+
+
+@pytest.mark.parametrize("line", TWO_CHANGES)
+def test_what_was_changed_before_another_change_could_not_be_recorded_is_said(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    refusing(monkeypatch, allowed=2)
+    done = stage.dlq(f"{line} {SAID}", ends=Exit.UNREACHABLE)
+    [started] = stage.functions.machine.started
+    run = json.loads(started["input"])["run"]
+    assert re.search(rf"Changes made: \w+: [^.]*run {run}\. Nothing more was done", done.stderr)
+
+
+def test_what_was_changed_before_another_change_failed_is_said(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    throttled = client_error("StartExecution", "ThrottlingException", "slow down")
+    starts = Mock(side_effect=[None, throttled])
+    monkeypatch.setattr("deadletter.aws.replay_runs.StepFunctionsReplays.start", starts)
+    done = stage.dlq(f"{TWO_CHANGES[0]} {SAID}", ends=Exit.UNREACHABLE)
+    says = r"Changes made: retry: run (\w+)\. Not made, or not wholly: retry: run (?!\1)\w+\. AWS"
+    assert re.search(says, done.stderr), done.stderr
 
 
 def test_a_change_whose_end_can_not_be_recorded_is_made_all_the_same(

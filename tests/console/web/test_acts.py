@@ -15,6 +15,7 @@ from deadletter.replay.edits import EditRefused
 from deadletter.replay.run import RunState
 from tests.console.cli.test_retry import BODIES, Held
 from tests.console.conftest import Cloud, Dlq, FakeLambda, routed
+from tests.console.test_every_change_is_recorded import refusing
 from tests.console.web.conftest import Browser
 from tests.each_row import each_row
 
@@ -72,6 +73,19 @@ def test_a_retry_names_its_count_and_leads_to_its_run(orders: Cloud, opened: Ope
     done = browser.post(browser.planned("retry", **choice), reason="fixed")
     assert done.status == 303, done.text
     assert browser.get(done.headers["location"].removeprefix(browser.guard.root)).status == 200
+
+
+def test_a_page_names_the_run_that_was_started_before_another_could_not_be(
+    orders: Cloud, functions: FakeLambda, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.letter("{}")
+    orders.park("orders", "POISON")
+    refusing(monkeypatch, allowed=2)
+    browser = opened(acts=True)
+    do = browser.planned("discard", pipeline="orders", places="dlq\nparked", everything="on")
+    answer = browser.post(do, reason="not wanted").text
+    [run] = (json.loads(each["input"])["run"] for each in functions.machine.started)
+    assert f"Changes made: discard: run {run}. Nothing more was done" in answer
 
 
 EDIT = {"pipeline": "orders", "places": "parked", "everything": "on", "edit": "on"}
