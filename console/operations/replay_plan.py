@@ -16,7 +16,6 @@ from deadletter.failure.failure import version_in
 from deadletter.replay.plan import (
     CAREFUL_RATE,
     DELIVER,
-    DISCARD,
     LONGEST_RUN,
     MAIN_QUEUE,
     ReplayPlan,
@@ -168,7 +167,6 @@ def draft_of(
     is to be called with each that is chosen.
     """
     here, pipeline = found.here, found.pipeline
-    _check_destination(pipeline, terms.destination)
     # What is thrown away may look as it will.
     selection = replace(found.selection, include=tuple(Reason) if terms.discards else RETRIED)
     look = see is not None or must_look(pipeline, source, found.selection)
@@ -208,16 +206,6 @@ def planned(here: Here, terms: ReplayPlan, speed: Pace, letters: int) -> ReplayP
         expires=round(now + LONGEST_RUN, 3),
         who=here.session.aws.caller,
     )
-
-
-def _check_destination(pipeline: DeployedPipeline, destination: str) -> None:
-    allowed = (MAIN_QUEUE, DELIVER, DISCARD, *pipeline.dedicated)
-    if destination not in allowed:
-        raise Problem(
-            f"Pipeline {pipeline.name} has no destination {destination!r}: "
-            f"it has {', '.join(name for name in allowed if name != DISCARD)}.",
-            Cause.ABSENT,
-        )
 
 
 def _check_conflicts(terms: ReplayPlan, counted: Census) -> None:

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 from deadletter.contract import MAIN_DLQ, Reason
 from deadletter.message.letter import Letter
 from deadletter.replay.edits import EditRefused
-from deadletter.replay.plan import MAIN_QUEUE, KeyPolicy, ReplayPlan
+from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.run import RunState
 from deadletter.routing.selection import Selection
 
 from . import causes, edits, redrive
 from .again import DueNow, OnceMore, ended, pace_says
+from .app import DeployedPipeline
 from .discard import by_place, in_words, told
 from .edits import Change
 from .errors import Cause, Problem
@@ -241,6 +242,7 @@ def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -
 def _planned(request: RetryRequest, found: Chosen) -> RetryPlan:
     from deadletter.redrive.recall import is_recallable
 
+    _check_destination(found.pipeline, request.to)
     is_edited = request.edit or request.patch is not None
     lanes = [each for each in found.sources if each.lane and is_recallable(each.lane)]
     by_due = [] if request.needs_run else lanes
@@ -268,6 +270,17 @@ def _planned(request: RetryRequest, found: Chosen) -> RetryPlan:
     more = (f"Cause {each} is counted anew: its hold ends." for each in held)
     plan = replace(plan, notes=(*_left_out_says(plan), *more), causes=held)
     return replace(plan, edit=trial.edit()) if is_edited else plan
+
+
+def _check_destination(pipeline: DeployedPipeline, destination: str) -> None:
+    allowed = (MAIN_QUEUE, DELIVER, *pipeline.dedicated)
+    if destination not in allowed:
+        discards = " Messages are thrown away by\ndlq discard" if destination == DISCARD else ""
+        raise Problem(
+            f"Pipeline {pipeline.name} has no destination {destination!r}: "
+            f"it has {', '.join(allowed)}.{discards}",
+            Cause.ABSENT,
+        )
 
 
 def _held_causes(found: Chosen) -> Sequence[str]:

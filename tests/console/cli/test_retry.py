@@ -192,7 +192,21 @@ def test_a_plan_takes_what_a_person_sets(orders: Any, functions: Any, dlq: Any) 
     plan = plans(orders)["parking:default"]
     assert (plan.destination, plan.rate, plan.approve, plan.hold) == ("deliver", 3.0, True, True)
     assert plan.on_failure is KeyPolicy.STOP
-    dlq("retry --in parked --all --to nowhere", *WHY, ends=Exit.ABSENT, refuses="no destination")
+
+
+@each_row(
+    ("to", "text"),
+    [
+        ("nowhere", "no destination 'nowhere': it has main, deliver."),
+        ("discard", "it has main, deliver. Messages are thrown away by\n  dlq discard"),
+    ],
+)
+def test_messages_are_sent_to_no_other_destination(
+    orders: Any, functions: Any, dlq: Any, to: str, text: str
+) -> None:
+    orders.park("orders", "POISON")
+    dlq(f"retry --in parked --all --to {to}", *WHY, ends=Exit.ABSENT, refuses=text)
+    assert not functions.machine.started
 
 
 @each_row(
