@@ -68,8 +68,6 @@ def _show(answer: Retried) -> Iterator[Block]:
         yield from typed(f"dlq retry --auto -p {quote(answer.pipeline)}")
     for report in answer.reports:
         yield from _report(report)
-    for why, number in answer.left_out.items():
-        yield line(f"{count(number, 'message')} not included: {why}")
     for why, number in answer.not_edited.items():
         yield line(Styled("! ", "alarm"), f"{count(number, 'message')} not edited: {why}.")
     if answer.not_edited:

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from deadletter.replay.run import RunState
 
+from ..operations.replay_census import StaysOut
 from ..operations.replay_plan import RunsStarted
 from ..operations.replay_report import MEANING, GroupAccount, RunAccount
 from ..operations.replay_runs import (
@@ -87,6 +89,7 @@ def show_ended(answer: RunsStarted | Retried) -> Iterator[Block]:
     )
     for run in answer.runs:
         yield from show_run(run)
+    yield from chain(*map(said, StaysOut(answer.left_out, answer.not_found).says()))
 
 
 def view_of_runs(

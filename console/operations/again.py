@@ -15,7 +15,7 @@ from .audit import IntendedChange, recorded
 from .errors import Cause, Problem, aws_errors
 from .letter_walk import in_parts
 from .redrive import request
-from .replay_census import ListedLetter, ReplaySource, census, letters_of
+from .replay_census import Census, ListedLetter, ReplaySource, census, letters_of
 from .replay_plan import circuits, observing, pace, planned, start
 from .replay_runs import FAILED, IN_DOUBT, PROCESSED, ReplayRow, RunSwitch
 from .words import count
@@ -56,13 +56,13 @@ class OnceMore:
         self._switch = ended(switch)
         self._settings = switch.pipeline.settings()
         self._of = self._run_with_originals()
-        self._letters = list(filter(chooses, letters_of(switch)))
-        if not self._letters:
+        self.letters = list(filter(chooses, letters_of(switch)))
+        if not self.letters:
             raise Problem(f"Run {switch.id} has no such message: nothing was done.", Cause.ABSENT)
         self._plan = self._planned(rate, approve, hold)
 
     def __len__(self) -> int:
-        return len(self._letters)
+        return len(self.letters)
 
     def _run_with_originals(self) -> str:
         """The run that has kept the messages; Problem if none of them is kept."""
@@ -87,17 +87,17 @@ class OnceMore:
 
     def question(self) -> Iterator[str]:
         """What would be sent, and what a person should know."""
-        switch, all_ = self._switch, len(self._letters)
+        switch, all_ = self._switch, len(self.letters)
         yield (
             f"{count(all_, 'message')} of run {switch.id} would be made anew, with a new "
             "idempotency key, as they were before that run."
         )
         aborted = "this run would be aborted before it makes a message"
         yield from observing(switch.pipeline, aborted)
-        processed = sum(letter.outcome in PROCESSED for letter in self._letters)
-        in_doubt = sum(letter.outcome in IN_DOUBT for letter in self._letters)
+        processed = sum(letter.outcome in PROCESSED for letter in self.letters)
+        in_doubt = sum(letter.outcome in IN_DOUBT for letter in self.letters)
         yield from _idempotency_says(self._settings, processed, in_doubt, all_)
-        if parked := sum(letter.outcome in FAILED - IN_DOUBT for letter in self._letters):
+        if parked := sum(letter.outcome in FAILED - IN_DOUBT for letter in self.letters):
             yield (
                 f"{parked:,} of {all_:,} were parked, and can be parked still: they stay there "
                 "beside what is made of them. Without --again the parked ones themselves are sent."
@@ -116,13 +116,13 @@ class OnceMore:
         """Start the run."""
         from dataclasses import replace
 
-        origins = sorted({letter.name.origin for letter in self._letters})
+        origins = sorted({letter.name.origin for letter in self.letters})
         plan = replace(self._plan, why=reason)
         return start(self._switch.session, plan, origins, command="retry")
 
     def _planned(self, rate: float | None, approve: bool, hold: bool) -> ReplayPlan:
         here = self._switch.here
-        counted = len({letter.name.origin for letter in self._letters})
+        counted = len({letter.name.origin for letter in self.letters})
         terms = ReplayPlan(
             pipeline=here.pipeline.name,
             source=f"{ORIGINALS}{self._of}",
@@ -168,12 +168,16 @@ _PAGE = 500
 
 
 class DueNow:
-    """Waiting messages that a person is about to have decided anew: chosen, and not touched yet."""
+    """Waiting messages that a person is about to have decided anew: chosen, and not touched yet.
+
+    `counted` are those of them that were compared with the choice.
+    """
 
     def __init__(self, found: Chosen, sources: Sequence[ReplaySource]) -> None:
         self._session = found.here.session
         self._found = found
         self._room = found.here.room
+        self.counted: list[Census] = []
         if found.pipeline.fifo and found.is_filtered and sources:
             raise Problem(
                 f"{found.pipeline.name} is FIFO, where a group leaves whole: name the place alone,"
@@ -273,6 +277,8 @@ class DueNow:
     def _wanted(self, source: ReplaySource) -> Callable[[WaitingRoomEntry], bool]:
         if not self._found.is_filtered:
             return lambda _: True
-        counted = census(self._found.here, source, self._found.selection)
-        copies = {letter.copy for letter in (*counted.taken, *counted.left_out)}
+        # What keeps a message out of a run is decided anew.
+        counted = census(self._found.here, source, self._found.selection).without_reasons
+        self.counted.append(counted)
+        copies = {letter.copy for letter in counted.taken}
         return lambda entry: entry.copy in copies

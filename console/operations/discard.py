@@ -12,8 +12,8 @@ from deadletter.replay.plan import DISCARD, ReplayPlan
 
 from .errors import Cause, Problem
 from .places import Places, place
-from .replay_census import CountedLetter
-from .replay_plan import DraftPlan, RunsStarted, draft_of, start, started
+from .replay_census import CountedLetter, StaysOut
+from .replay_plan import DraftPlan, RunsStarted, draft_of, start
 from .selection import All, Ids, Pipeline, Terms, choice
 from .session import Session
 from .sources import Chosen, chosen
@@ -56,6 +56,7 @@ class DiscardPlan:
     chosen: Chosen
     drafts: Sequence[DraftPlan]
     keeps_copies: bool
+    out: StaysOut
 
     @property
     def letters(self) -> Sequence[CountedLetter]:
@@ -106,16 +107,13 @@ def _planned(found: Chosen, request: DiscardRequest) -> DiscardPlan:
         ramp=(1.0,),
         keep_export=not request.no_copy,
     )
-    drafts = [draft_of(found, source, terms, DISCARD_RATE) for source in found.sources]
-    drafts = [draft for draft in drafts if draft.census.taken or draft.census.groups]
-    if not drafts and found.or_else is not None:
-        return _planned(found.or_else, request)
+    every = [draft_of(found, source, terms, DISCARD_RATE) for source in found.sources]
+    drafts = [draft for draft in every if draft.census.taken or draft.census.groups]
+    out = StaysOut.of([draft.census for draft in every], found.named)
     if not drafts:
-        raise Problem(
-            f"No message of {found.pipeline.name} matches where it was looked: "
-            f"{in_words(found)}. Nothing was done.",
-            Cause.ABSENT,
-        )
+        if found.or_else is not None and len(out.not_found) == len(found.named):
+            return _planned(found.or_else, request)
+        raise nothing(found, every, out)
     joined = sum(draft.census.widened for draft in drafts)
     if joined or any(draft.origins is None for draft in drafts):
         raise Problem(
@@ -123,12 +121,31 @@ def _planned(found: Chosen, request: DiscardRequest) -> DiscardPlan:
             f"{count(joined, 'other message')} would be thrown away too. Choose whole groups.",
             Cause.INPUT,
         )
-    return DiscardPlan(found, drafts, not request.no_copy)
+    return DiscardPlan(found, drafts, not request.no_copy, out)
 
 
-def in_words(found: Chosen) -> str:
-    """The places that were looked through."""
-    return ", ".join(source.name for source in found.sources) or "no place has messages"
+def nothing(found: Chosen, drafts: Sequence[DraftPlan], out: StaysOut) -> Problem:
+    """That there is nothing to take: where it was looked, of which only the records, and why."""
+    read = {draft.source for draft in drafts if draft.census.by_ledger}
+    says = " (its failure records: nothing was received)"
+    looked = ", ".join(f"{each.name}{says if each in read else ''}" for each in found.sources)
+    none = "" if out.left_out else f"No message of {found.pipeline.name} matches. "
+    texts = (
+        f"{none}Nothing was done. Looked through: {looked or 'no place has messages'}. Not looked "
+        "through: the main queue, whose messages are with the consumer.",
+        *out.says(),
+    )
+    return Problem(" ".join(texts), Cause.ABSENT)
+
+
+def received(found: Chosen, drafts: Sequence[DraftPlan]) -> Iterator[str]:
+    """What the count has cost."""
+    for draft in drafts:
+        if draft.census.looked_at:
+            yield (
+                f"{count(draft.census.looked_at, 'message')} of {draft.source.name} received "
+                f"to count them: adds {found.looks} to each receive count."
+            )
 
 
 def by_place(drafts: Sequence[DraftPlan]) -> str:
@@ -141,6 +158,8 @@ def question(plan: DiscardPlan) -> Iterator[str]:
     number = count(len(plan.letters), "message")
     yield f"Discard {number} of {plan.chosen.pipeline.name}: {by_place(plan.drafts)}."
     yield from told(plan.letters)
+    yield from plan.out.says()
+    yield from received(plan.chosen, plan.drafts)
     if plan.keeps_copies:
         yield f"They can be restored for {REPORT_DAYS} days."
     else:
@@ -149,11 +168,12 @@ def question(plan: DiscardPlan) -> Iterator[str]:
 
 def commit(session: Session, plan: DiscardPlan, reason: str) -> RunsStarted:
     """Starts a run for each place."""
-    runs = [
+    runs = tuple(
         start(session, draft.because(reason), draft.origins, command="discard")
         for draft in plan.drafts
-    ]
-    return started(session, plan.chosen.pipeline, runs, plan.letters, reason)
+    )
+    facts = {**session.place, **plan.out.facts, "messages": len(plan.letters)}
+    return RunsStarted(**facts, pipeline=plan.chosen.pipeline.name, runs=runs, reason=reason)
 
 
 VERB = Verb(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +20,12 @@ from deadletter.rules.pattern import compile_pattern
 from .app import DeployedPipeline
 from .errors import Cause, Problem, aws_errors
 from .letter_walk import FoundLetter, See, in_parts, letters_of_lane, look_into_queue
-from .matching import holds, known_by_row
+from .matching import FoundMessage, Matcher, holds, known_by_row
 from .queue import depth
 from .replay_runs import RunSwitch
+from .selection import Choice
 from .session import Here
+from .words import count
 
 if TYPE_CHECKING:
     from deadletter.failure.ledger import LedgerRow
@@ -115,6 +119,9 @@ def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
                 yield ListedLetter(name, progress.outcome(position), progress.returned(position))
 
 
+MESSAGE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""An id that SQS gives."""
+
 # Pages of the index of causes, and letters of one: two hundred thousand letters, and two minutes.
 MOST_PAGES, _PAGE = 200, 1_000
 
@@ -130,7 +137,8 @@ class CountedLetter:
 
     `cause` is the fingerprint of its last failure at `failed_at` (epoch seconds; None without
     one), in the consumer's `version`. `first_sent` is epoch milliseconds (in the ledger: of the
-    first failure that it has), 0 if it is unknown. Empty texts are unknown.
+    first failure that it has), 0 if it is unknown. Empty texts are unknown. `business` is your own
+    number of it, where it was received.
     """
 
     origin: str
@@ -146,6 +154,7 @@ class CountedLetter:
     rule: str | None = None
     applied: bool = False
     group: str | None = None
+    business: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +183,58 @@ class Census:
         is_complete = self.is_whole and not self.not_given_back
         return is_complete and self.looked_at >= (self.in_queue or 0)
 
+    @property
+    def without_reasons(self) -> Census:
+        """The same where no reason leaves a letter out."""
+        return replace(self, taken=(*self.taken, *self.left_out), left_out=())
+
+
+@dataclass(frozen=True, slots=True)
+class StaysOut:
+    """Messages that a person meant and no run takes, by the reason, with the rules that leave them
+    out; and the ids that no message has.
+    """
+
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    not_found: Sequence[str] = ()
+    rules: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, counted: Sequence[Census], named: Mapping[str, Collection[str]]) -> StaysOut:
+        """What was counted and is not taken; `named` are the ids that were given, each with others
+        of the same message.
+        """
+        out = [letter for each in counted for letter in each.left_out]
+        there = set[str | None]()
+        for letter in (*out, *(letter for each in counted for letter in each.taken)):
+            there |= {letter.origin, letter.copy, letter.business}
+        reasons = Counter(letter.left_out for letter in out)
+        not_found = [id_ for id_, ids in named.items() if there.isdisjoint(ids)]
+        return cls(reasons, not_found, sorted({letter.rule for letter in out if letter.rule}))
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What answers say of it."""
+        return {"left_out": dict(self.left_out), "not_found": tuple(self.not_found)}
+
+    def says(self) -> Iterator[str]:
+        """Which messages are not taken, why, and how that is lifted; what to type comes last."""
+        if self.not_found:
+            yield f"Not found: {', '.join(self.not_found)}."
+        lifts = "".join(f"\ndlq rules disable {quote(rule)}" for rule in self.rules)
+        left = sorted(self.left_out.items(), key=lambda each: each[0] == Reason.QUARANTINED)
+        for reason, number in left:
+            what = f"{count(number, 'message')} not included: {reason}"
+            match reason:
+                case Reason.QUARANTINED if lifts:
+                    yield f"{what}, by {' and '.join(self.rules)}. It is lifted by{lifts}"
+                case Reason.EXPIRED:
+                    yield f"{what}: never sent; a longer message_ttl lifts that."
+                case "SCHEMA":
+                    yield f"{what}: the pipeline's JSON Schema does not take it; --edit does."
+                case _:
+                    yield f"{what}."
+
 
 def census(
     here: Here,
@@ -186,13 +247,14 @@ def census(
     """The letters of a source that a run with this selection would take; `see` gets each of them.
 
     A live DLQ is counted from the ledger unless `look` is given: receiving its letters would
-    count against them. All of them are received where some are on no record.
+    count against them. All of them are received where some that are meant are on no record.
     """
     if source.is_live and not look:
         counted = _by_ledger(here, source, selection)
-        takes_all = not (selection.ids or selection.fingerprints or selection.pattern)
-        known = len(counted.taken) + len(counted.left_out)
-        if not takes_all or known >= (counted.in_queue or 0):
+        known = {each.origin for each in (*counted.taken, *counted.left_out)}
+        unknown = set(filter(MESSAGE_ID.fullmatch, selection.ids)) - known
+        knows_all = not unknown if selection.ids else len(known) >= (counted.in_queue or 0)
+        if knows_all or selection.fingerprints or selection.pattern:
             return counted
     asked = _Asked(here, source, selection, see)
     if source.lane is not None:
@@ -236,6 +298,7 @@ class _Asked:
         self._selection = replace(selection, groups=None)
         self._chosen: list[CountedLetter] = []
         self._others: list[CountedLetter] = []
+        self._matcher = Matcher(Choice(), pipeline.settings(), here.session.now)
         self._waiting: list[FoundLetter] = []
         self._bytes = 0
         self._seen: set[str] = set()
@@ -301,13 +364,20 @@ class _Asked:
         by_id = {pick.message_id: pick for pick in picks}
         for found in self._waiting:
             pick = by_id.get(found.letter.message_id)
-            if pick is not None:
-                letter = _counted(found, pick)
-                if self._see is not None and pick.chosen and not pick.left_out:
-                    self._see(found)
-                (self._chosen if pick.chosen else self._others).append(letter)
+            if pick is None:
+                continue
+            letter = _counted(found, pick)
+            if pick.chosen and self._selection.pattern:
+                letter = replace(letter, business=self._business_id(found))
+            if self._see is not None and pick.chosen and not pick.left_out:
+                self._see(found)
+            (self._chosen if pick.chosen else self._others).append(letter)
         self._here.session.say(f"{len(self._seen):,} messages counted")
         self._waiting, self._bytes = [], 0
+
+    def _business_id(self, found: FoundLetter) -> str | None:
+        letter = FoundMessage("", found.home, "", letter=found.letter, stamp=found.stamp)
+        return self._matcher.business_id(letter)
 
 
 def _counted(found: FoundLetter, pick: Pick) -> CountedLetter:

@@ -442,24 +442,9 @@ class RunsStarted(Answer):
     pipeline: Annotated[str, "name of the pipeline"]
     messages: Annotated[int, "messages counted"]
     runs: Annotated[Sequence[ReplayRow], "the runs, one for each place, as they were seen last"]
+    left_out: Annotated[Mapping[str, int], "messages that no run takes, by reason"]
+    not_found: Annotated[Sequence[str], "the ids that were given and that no message has"]
     reason: Annotated[str, "the reason given"]
-
-
-def started(
-    session: Session,
-    pipeline: DeployedPipeline,
-    runs: Sequence[ReplayRow],
-    letters: Sequence[CountedLetter],
-    reason: str,
-) -> RunsStarted:
-    """What was started: the runs that take these letters."""
-    return RunsStarted(
-        **session.place,
-        pipeline=pipeline.name,
-        messages=len(letters),
-        runs=tuple(runs),
-        reason=reason,
-    )
 
 
 def start(

@@ -16,8 +16,8 @@ from .discard import told
 from .errors import Cause, Problem, aws_errors
 from .letter_walk import FoundLetter, as_parked, discarded
 from .life_record import record_of
-from .replay_census import CountedLetter, ReplaySource, census_of
-from .replay_plan import RunsStarted, start, started
+from .replay_census import Census, CountedLetter, ReplaySource, StaysOut, census_of
+from .replay_plan import RunsStarted, start
 from .selection import Choice, Ids, Pipeline, compiled
 from .session import Here, Session
 from .sources import business_ids
@@ -66,6 +66,7 @@ class RestorePlan:
     source: str
     selection: Selection
     letters: Sequence[CountedLetter]
+    out: StaysOut
     discards: Sequence[tuple[str, int, DiscardedLetter]]
     damaged: Sequence[str]
 
@@ -89,15 +90,18 @@ def prepare(session: Session, request: RestoreRequest) -> RestorePlan:
         source = DISCARDED_LETTERS if noted is None else f"{DISCARDED_LETTERS}:{noted.id}"
         chosen = Selection(ids=request.ids)
         looked = list(folders[here.pipeline.name]) if noted is None else [noted.id]
-    letters, copies = _counted(here, source, chosen, looked)
-    business = None if letters or run else business_ids(here.pipeline, request.ids)
+    counted, copies = _counted(here, source, chosen, looked)
+    business = None if counted.taken or run else business_ids(here.pipeline, request.ids)
     if business is not None:
         chosen, _ = compiled(Choice(terms=(business,)), session.now)
-        letters, copies = _counted(here, source, chosen, looked)
+        counted, copies = _counted(here, source, chosen, looked)
+    named = {} if run else {id_: {id_} for id_ in request.ids}
+    letters, out = counted.taken, StaysOut.of([counted], named)
     if not letters:
-        raise Problem(_nothing(here.pipeline.name, copies.damaged), Cause.ABSENT)
+        says = " ".join([_nothing(here.pipeline.name, copies.damaged), *out.says()])
+        raise Problem(says, Cause.ABSENT)
     discards = _discards(letters, copies.discards)
-    return RestorePlan(here.pipeline, source, chosen, letters, discards, copies.damaged)
+    return RestorePlan(here.pipeline, source, chosen, letters, out, discards, copies.damaged)
 
 
 def _noted(session: Session, app: App, request: RestoreRequest) -> ReplayRun | None:
@@ -115,11 +119,11 @@ def _noted(session: Session, app: App, request: RestoreRequest) -> ReplayRun | N
 
 def _counted(
     here: Here, source: str, selection: Selection, folders: Sequence[str]
-) -> tuple[Sequence[CountedLetter], _Copies]:
+) -> tuple[Census, _Copies]:
     copies = _Copies()
     counted = census_of(here, ReplaySource(source), selection, _read(here, folders, copies))
     # What keeps a message out of a retry does not keep it from being parked.
-    return (*counted.taken, *counted.left_out), copies
+    return counted.without_reasons, copies
 
 
 def _nothing(pipeline: str, damaged: Sequence[str]) -> str:
@@ -150,6 +154,7 @@ def question(plan: RestorePlan) -> Iterator[str]:
     number = count(len(plan.letters), "discarded message")
     yield f"Restore {number} of {plan.pipeline.name}, as they were: they are parked then."
     yield from told(plan.letters)
+    yield from plan.out.says()
     for run, messages, first in plan.discards:
         at = moment(first.at)
         when = f" at {at:%Y-%m-%d %H:%M} UTC" if at else ""
@@ -176,7 +181,8 @@ def commit(session: Session, plan: RestorePlan, reason: str) -> RunsStarted:
         why=reason,
     )
     run = start(session, made, origins, command="restore")
-    return started(session, plan.pipeline, [run], plan.letters, reason)
+    facts = {**session.place, **plan.out.facts, "messages": len(plan.letters)}
+    return RunsStarted(**facts, pipeline=plan.pipeline.name, runs=(run,), reason=reason)
 
 
 VERB = Verb(

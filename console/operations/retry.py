@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from shlex import quote
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from deadletter.contract import MAIN_DLQ, Reason
@@ -18,13 +17,13 @@ from deadletter.routing.selection import Selection
 from . import causes, edits, redrive
 from .again import DueNow, OnceMore, ended, pace_says
 from .app import DeployedPipeline
-from .discard import by_place, in_words, told
+from .discard import by_place, nothing, received, told
 from .edits import Change
 from .errors import Cause, Problem
 from .letter_walk import FoundLetter
 from .places import DEDICATED, DLQ, RUN, Places, place
 from .redrive import RedriveTarget
-from .replay_census import CountedLetter, ListedLetter, letters_of, parked_sources
+from .replay_census import CountedLetter, ListedLetter, StaysOut, letters_of, parked_sources
 from .replay_plan import DraftPlan, draft_of, start
 from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch, outcomes_of
 from .selection import All, Choice, ChosenPlace, Ids, Pipeline, Terms, choice
@@ -136,6 +135,7 @@ class RetryPlan:
     chosen: Chosen | None = None
     drafts: Sequence[DraftPlan] = ()
     due: DueNow | None = None
+    out: StaysOut = field(default_factory=StaysOut)
     edit: Edit | None = None
     again: OnceMore | None = None
     auto: Sequence[RedriveTarget] = ()
@@ -162,6 +162,7 @@ class Retried(Answer):
     runs: Annotated[Sequence[ReplayRow], "the runs, one for each place, as they were seen last"]
     due: Annotated[int, "messages that waited, and are decided anew by the next automatic run"]
     left_out: Annotated[Mapping[str, int], "messages that match and are not sent, by reason"]
+    not_found: Annotated[Sequence[str], "the ids that were given and that no message has"]
     not_edited: Annotated[Mapping[str, int], "messages that could not be edited, by the reason"]
     reports: Annotated[
         Sequence[Mapping[str, Any]],
@@ -225,13 +226,21 @@ def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -
         once_more = OnceMore(
             switch, chooses, rate=request.rate, approve=request.approve, hold=request.hold
         )
-        return RetryPlan(request, again=once_more)
-    origins = tuple(letter.name.origin for letter in letters_of(ended(switch)) if chooses(letter))
-    if not origins:
+        known = {id_ for each in once_more.letters for id_ in (each.name.copy, each.name.origin)}
+        out = StaysOut(not_found=[id_ for id_ in choose.ids if id_ not in known])
+        return RetryPlan(request, again=once_more, out=out)
+    letters = [letter.name for letter in letters_of(ended(switch)) if chooses(letter)]
+    if not letters:
         raise Problem(f"Run {switch.id} has no such message: nothing was done.", Cause.ABSENT)
-    found = Chosen(switch.here, parked_sources(switch.pipeline), Selection(ids=origins))
+    origins = tuple(name.origin for name in letters)
+    named = {
+        id_: {name.origin for name in letters if id_ in (name.copy, name.origin)}
+        for id_ in choose.ids
+    }
+    sources = parked_sources(switch.pipeline)
+    found = Chosen(switch.here, sources, Selection(ids=origins), named=named)
     plan = _planned(request, found)
-    elsewhere = len(origins) - len(plan.letters) - sum(_left_out(plan).values())
+    elsewhere = len(origins) - len(plan.letters) - sum(plan.out.left_out.values())
     note = (
         f"{count(elsewhere, 'message')} of {len(origins):,} are not parked, and not sent: they "
         "have no known outcome, or were sent or discarded since."
@@ -261,14 +270,16 @@ def _planned(request: RetryRequest, found: Chosen) -> RetryPlan:
     )
     see = trial.see if is_edited else None
     drafts = [draft_of(found, source, terms, request.rate, see) for source in by_run]
-    plan = RetryPlan(request, found, drafts, due := DueNow(found, by_due))
+    due = DueNow(found, by_due)
+    out = StaysOut.of([*(draft.census for draft in drafts), *due.counted], found.named)
+    plan = RetryPlan(request, found, drafts, due, out)
     if not plan.runs and not due:
-        if found.or_else is not None:
+        if found.or_else is not None and len(out.not_found) == len(found.named):
             return _planned(request, found.or_else)
-        raise Problem(_nothing(found, plan), Cause.ABSENT)
+        raise nothing(found, drafts, out)
     held = _held_causes(found)
     more = (f"Cause {each} is counted anew: its hold ends." for each in held)
-    plan = replace(plan, notes=(*_left_out_says(plan), *more), causes=held)
+    plan = replace(plan, notes=(*out.says(), *more), causes=held)
     return replace(plan, edit=trial.edit()) if is_edited else plan
 
 
@@ -340,43 +351,6 @@ def with_edit(session: Session, plan: RetryPlan, change: Change) -> RetryPlan:
     return replace(plan, edit=Edit(change, letter, ((letter.letter, after),), (says,)))
 
 
-def _letters_out(plan: RetryPlan) -> Iterator[CountedLetter]:
-    return (letter for draft in plan.drafts for letter in draft.census.left_out)
-
-
-def _left_out(plan: RetryPlan) -> Counter[str]:
-    return Counter(letter.left_out for letter in _letters_out(plan))
-
-
-def _nothing(found: Chosen, plan: RetryPlan) -> str:
-    looked = f"Looked through: {in_words(found)}."
-    if says := [*_left_out_says(plan)]:
-        return " ".join(["Nothing was sent.", looked, *says])
-    return (
-        f"No message of {found.pipeline.name} matches: nothing was done. {looked} Not looked "
-        "through: the main queue, whose messages are with the consumer."
-    )
-
-
-def _left_out_says(plan: RetryPlan) -> Iterator[str]:
-    """Which messages are not sent, why, and how that is lifted; what to type comes last."""
-    rules = sorted({letter.rule for letter in _letters_out(plan) if letter.rule is not None})
-    here = f" -p {quote(plan.chosen.pipeline.name)}" if plan.chosen else ""
-    lifts = "".join(f"\ndlq rules disable {quote(rule)}{here}" for rule in rules)
-    left = sorted(_left_out(plan).items(), key=lambda each: each[0] == Reason.QUARANTINED)
-    for reason, number in left:
-        what = f"{count(number, 'message')} not included: {reason}"
-        match reason:
-            case Reason.QUARANTINED if rules:
-                yield f"{what}, by {' and '.join(rules)}. It is lifted by{lifts}"
-            case Reason.EXPIRED:
-                yield f"{what}: never sent; a longer message_ttl lifts that."
-            case "SCHEMA":
-                yield f"{what}: the pipeline's JSON Schema does not take it; --edit does."
-            case _:
-                yield f"{what}."
-
-
 def question(plan: RetryPlan) -> Iterator[str]:
     """What would be sent, from where, what stays out, how fast, and what to think about."""
     for queue in plan.auto:
@@ -385,6 +359,7 @@ def question(plan: RetryPlan) -> Iterator[str]:
         yield f"Run the automatic retry of {queue.pipeline.name} over {name} now: it {moves}."
     if plan.again is not None:
         yield from plan.again.question()
+        yield from plan.out.says()
     if plan.chosen is None:
         return
     yield from _counts(plan, plan.chosen)
@@ -398,11 +373,7 @@ def question(plan: RetryPlan) -> Iterator[str]:
     for draft in plan.runs:
         yield from pace_says(draft.plan)
         yield f"About {in_time(draft.seconds)}, at {draft.rate_because}."
-        if draft.census.looked_at:
-            yield (
-                f"{count(draft.census.looked_at, 'message')} of {draft.source.name} received "
-                "to count them: adds 1 to each receive count."
-            )
+    yield from received(plan.chosen, plan.runs)
     for text in dict.fromkeys(text for draft in plan.runs for text in draft.warnings):
         yield f"Note: {text}"
 
@@ -445,7 +416,8 @@ def begin(session: Session, plan: RetryPlan, reason: str) -> Retried:
         return _run_now(session, plan, reason)
     if plan.again is not None:
         run = plan.again.start(reason)
-        return _answer(session, plan, reason, run.pipeline, len(plan.again), [run])
+        messages = len(plan.again)
+        return _answer(session, plan, reason, pipeline=run.pipeline, messages=messages, runs=(run,))
     assert plan.chosen is not None
     runs = [
         start(session, draft.because(reason), draft.origins, command="retry") for draft in plan.runs
@@ -453,10 +425,8 @@ def begin(session: Session, plan: RetryPlan, reason: str) -> Retried:
     due = plan.due.do(reason) if plan.due is not None else 0
     for cause in plan.causes:
         causes.mend(plan.chosen.here, cause, reason)
-    answer = _answer(
-        session, plan, reason, plan.chosen.pipeline.name, len(plan.letters) + due, runs
-    )
-    return replace(answer, due=due)
+    done = {"messages": len(plan.letters) + due, "runs": tuple(runs), "due": due}
+    return _answer(session, plan, reason, pipeline=plan.chosen.pipeline.name, **done)
 
 
 def edited(
@@ -508,29 +478,13 @@ def _edited(
 def _run_now(session: Session, plan: RetryPlan, reason: str) -> Retried:
     reports = [redrive.start(session, queue, dry_run=False, why=reason) for queue in plan.auto]
     moved = sum(int(each.get("moved") or 0) for each in reports)
-    answer = _answer(session, plan, reason, plan.auto[0].pipeline.name, moved, [])
-    return replace(answer, reports=tuple(reports))
+    done = {"messages": moved, "reports": tuple(reports)}
+    return _answer(session, plan, reason, pipeline=plan.auto[0].pipeline.name, **done)
 
 
-def _answer(
-    session: Session,
-    plan: RetryPlan,
-    reason: str,
-    pipeline: str,
-    messages: int,
-    runs: Sequence[ReplayRow],
-) -> Retried:
-    return Retried(
-        **session.place,
-        pipeline=pipeline,
-        messages=messages,
-        runs=tuple(runs),
-        due=0,
-        left_out=dict(_left_out(plan)),
-        not_edited={},
-        reports=(),
-        reason=reason,
-    )
+def _answer(session: Session, plan: RetryPlan, reason: str, **done: Any) -> Retried:
+    none: dict[str, Any] = {"runs": (), "due": 0, "not_edited": {}, "reports": ()}
+    return Retried(**session.place, reason=reason, **{**none, **plan.out.facts, **done})
 
 
 VERB = Verb(

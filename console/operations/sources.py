@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from deadletter.contract import MAIN_DLQ, PARKED_LANE, run_lane
@@ -15,7 +15,7 @@ from .errors import Cause, Problem, aws_errors
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
 from .places import HELD_BY_US, PARKED
-from .replay_census import ReplaySource, parked_sources
+from .replay_census import MESSAGE_ID, ReplaySource, parked_sources
 from .selection import Choice, ChosenPlace, Operator, Term, compiled
 from .session import Here, Session
 
@@ -28,22 +28,23 @@ _MOST_RECORDS = 20
 _PLAIN_PATH = re.compile(r"(body|attributes)((?:\.[A-Za-z_][A-Za-z0-9_]*)+)")
 """A path that names one field, as a term does."""
 
-_MESSAGE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """Messages of one pipeline that a person means: where they lie, and which of those there are.
 
-    `terms` are what was typed. `or_else` is what was meant if nothing is found: an id that is on no
-    record can be a message's or a business id.
+    `terms` are what was typed, and `named` are the ids that were, each with all by which its record
+    knows the message. `or_else` is what was meant if nothing is found: an id that is on no record
+    can be a message's or a business id. `looks` is how often queues are looked through by then.
     """
 
     here: Here
     sources: Sequence[ReplaySource]
     selection: Selection
     terms: Sequence[Term] = ()
+    named: Mapping[str, Collection[str]] = field(default_factory=dict)
     or_else: Chosen | None = None
+    looks: int = 1
 
     @property
     def pipeline(self) -> DeployedPipeline:
@@ -68,17 +69,25 @@ def chosen(session: Session, choice: Choice, pipeline: str | None) -> Chosen:
         if place.kind.refuses:
             raise Problem(place.kind.refuses.format(place.name), Cause.INPUT)
     app = session.app()
-    choice, known = _by_ids(session, app, choice, pipeline)
-    here = known[0].here if known else Here(session, app, app.pipeline(pipeline))
-    found = _chosen(here, choice, known)
+    known = _records(session, app, choice, pipeline)
+    here = next((each.here for each in known.values()), None)
+    here = here or Here(session, app, app.pipeline(pipeline))
+    named = {id_: {id_} for id_ in choice.ids}
+    for id_, record in known.items():
+        # A run knows a message by its first id, or by that of the copy that waits.
+        named[id_] |= {record.origin, *(each.copy for each in record.waiting)}
+    choice = replace(choice, ids=tuple(sorted(set[str]().union(*named.values()))))
+    found = replace(_chosen(here, choice, [*known.values()]), named=named)
     business = None if known or not choice.ids else business_ids(here.pipeline, choice.ids)
     if business is None:
         return found
     other = replace(choice, ids=(), terms=(*choice.terms, business))
-    by_business = _chosen(here, other, ())
-    if all(map(_MESSAGE_ID.fullmatch, choice.ids)):
-        return replace(found, or_else=by_business)
-    return replace(by_business, or_else=found)
+    by_business = replace(_chosen(here, other, ()), named=named)
+    kinds = {MESSAGE_ID.fullmatch(id_) is not None for id_ in choice.ids}
+    if len(kinds) > 1:
+        raise Problem("Give message IDs and business IDs one kind at a time.", Cause.INPUT)
+    first, second = (found, by_business) if True in kinds else (by_business, found)
+    return replace(first, or_else=replace(second, looks=2))
 
 
 def _chosen(here: Here, choice: Choice, known: Sequence[LetterRecord]) -> Chosen:
@@ -110,25 +119,23 @@ def must_say_which(choice: Choice) -> None:
         )
 
 
-def _by_ids(
+def _records(
     session: Session, app: App, choice: Choice, pipeline: str | None
-) -> tuple[Choice, Sequence[LetterRecord]]:
-    """The choice by the first ids of its messages, and their records, if all have one."""
-    if not choice.ids or len(choice.ids) > _MOST_RECORDS:
-        return choice, ()
-    records: list[LetterRecord] = []
+) -> Mapping[str, LetterRecord]:
+    """The record of each id of a choice, if all have one that can be read."""
+    if len(choice.ids) > _MOST_RECORDS:
+        return {}
+    records: dict[str, LetterRecord] = {}
     for id_ in choice.ids:
         try:
-            records.append(record_of(session, app, id_, pipeline))
+            records[id_] = record_of(session, app, id_, pipeline)
         except Problem as problem:
             if problem.cause is not Cause.ABSENT:
                 raise
-            return choice, ()
-    if len({record.pipeline.name for record in records}) > 1:
+            return {}
+    if len({record.pipeline.name for record in records.values()}) > 1:
         raise Problem("These messages are of several pipelines: take one at a time.", Cause.INPUT)
-    # A run knows a message by its first id, in whichever copy.
-    ids = dict.fromkeys((*choice.ids, *(record.origin for record in records)))
-    return replace(choice, ids=tuple(ids)), records
+    return records
 
 
 def business_ids(pipeline: DeployedPipeline, ids: Sequence[str]) -> Term | None:

@@ -556,9 +556,15 @@ class Cloud:
         )
 
     def park(
-        self, pipeline: str, reason: str | None, body: str = "{}", key: str = "default", **more: Any
+        self,
+        pipeline: str,
+        reason: str | None,
+        body: str = "{}",
+        key: str = "default",
+        queue: str | None = None,
+        **more: Any,
     ) -> str:
-        """A letter in a parking queue, stamped as the redriver stamps it."""
+        """A letter in a parking queue, or another, stamped as the redriver stamps it."""
         facts: dict[str, Any] = {
             "origin": "first-life", "attempt": 3, "first_sent": 1_000, "sender": "AROA:us",
             "decision": "PARK", "reason": reason, "because": f"it is {reason}", "at": 2,
@@ -566,7 +572,7 @@ class Cloud:
         attribute = stamp.attribute(Stamp(**facts))
         carried = {"DataType": attribute.data_type, "StringValue": attribute.value}
         sent = self.sqs.send_message(
-            QueueUrl=self.urls[f"{pipeline}-parking-{key}"],
+            QueueUrl=self.urls[queue or f"{pipeline}-parking-{key}"],
             MessageBody=body,
             MessageAttributes={stamp.NAME: carried} if reason else {},
         )

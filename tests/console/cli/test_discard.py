@@ -98,14 +98,14 @@ def test_messages_are_thrown_away_from_wherever_they_lie_and_nothing_else_is(
         ("--in time --all", {"lane:due"}),
         ("--in dlq -f cause=f1", {"dlq"}),
         ("-f reason=poison", {"parking:default"}),
-        ("first-life", {"parking:default"}),
+        ("its-first", {"parking:default"}),
         ("due-0", {"lane:due"}),
     ],
 )
 def test_a_place_a_term_or_an_id_says_where_to_look(
     orders: Any, dlq: Any, choice: str, sources: set[str]
 ) -> None:
-    orders.rescued("orders", "POISON", 1_000)
+    orders.rescued("orders", "POISON", 1_000, origin="its-first")
     for lane in ("due", "rule:stop"):
         orders.waiting("orders", lane, 1, due=4e9)
     orders.failed("orders", orders.letter("{}"), fingerprint="f1aaaaaaaaaa")
@@ -168,7 +168,7 @@ def test_to_keep_no_copy_needs_the_name_of_the_app(orders: Any, dlq: Any) -> Non
         ("", Exit.USAGE, "Say which messages: an ID, -f KEY=VALUE"),
         ("--in parked", Exit.USAGE, "Say which messages"),
         ("--all a", Exit.USAGE, "--all and a filter exclude each other"),
-        ("-f reason=EXPIRED", Exit.ABSENT, "No message of orders matches where it was looked"),
+        ("-f reason=EXPIRED", Exit.ABSENT, "No message of orders matches. Nothing was done. "),
         ("--in main --all", Exit.USAGE, "are with the consumer"),
         ("--in run:4f0c", Exit.USAGE, "dlq run abort 4f0c"),
         ("--in parked:legal", Exit.ABSENT, "orders has no parked:legal: the names are default."),
@@ -249,13 +249,14 @@ def test_a_restore_shows_who_threw_the_messages_away_and_no_content(
         "Restore 3 discarded messages of orders",
         "Parked for 2 POISON, 1 RETRIES_EXHAUSTED.",
         "They are a, b, c.",
+        "Not found: e.",
         f"Run {FIRST} discarded 2 of them at 2026-09-21 14:13 UTC, for arn:aws:iam::123456789012:"
         "user/ann: one wrong line",
         f"Run {SECOND} discarded 1 of them at 2026-09-22 18:00 UTC, for user/bob: a test",
         f"these copies can't be read, and stay: {SECOND}/discarded/torn.json",
         "Nothing was done.",
     )
-    done = dlq("restore a b c --reason x", answers="n\n", ends=Exit.ATTENTION, refuses=plan)
+    done = dlq("restore a b c e --reason x", answers="n\n", ends=Exit.ATTENTION, refuses=plan)
     assert SECRET not in done.output
     assert not functions.machine.started
 

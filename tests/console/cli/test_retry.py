@@ -38,6 +38,7 @@ SETTINGS = {
     "idempotency_key": "body.order",
 }
 LATER = 4e9
+ABSENT = "6f6e1bd2-6f2b-4a53-8a10-0f4f9c1f5b7e"
 
 
 @pytest.fixture
@@ -113,6 +114,38 @@ def test_what_no_record_tells_is_received_once_and_that_is_said(orders: Any, dlq
     said(dlq, "--in dlq --all", "Send 2 messages of orders again: 2 in the DLQ.")
 
 
+@pytest.mark.parametrize("verb", ["retry", "discard"])
+def test_a_message_that_is_on_no_record_is_received_by_its_ids(
+    orders: Any, dlq: Any, verb: str
+) -> None:
+    own, sent = orders.letter("{}"), int(time.time() * 1000)
+    again = orders.park("orders", "POISON", queue="orders-dlq", origin="first", first_sent=sent)
+    done = dlq(f"{verb} {own} {again} {ABSENT} --json", *WHY)
+    answer = json.loads(done.stdout)
+    assert (answer["messages"], answer["not_found"]) == (2, [ABSENT])
+    assert counted(orders, plans(orders)["dlq"].run_id) == {key_of(own), key_of("first")}
+    planned = dlq(f"{verb} {own} {ABSENT} --dry-run", ends=Exit.DONE).output
+    assert f"\nNot found: {ABSENT}.\n" in planned
+    assert "2 messages of the DLQ received to count them: adds 1 to each" in planned
+    assert f"\nNot found: {ABSENT}.\n" in dlq(f"{verb} {own} {ABSENT}", *WHY).stdout
+
+
+@pytest.mark.parametrize("verb", ["retry", "discard"])
+def test_ids_of_your_own_that_no_message_has_are_named(orders: Any, dlq: Any, verb: str) -> None:
+    orders.letter('{"order": "A-1"}')
+    planned = dlq(f"{verb} A-1 A-2 --dry-run", ends=Exit.DONE).output
+    assert "\nNot found: A-2.\n" in planned
+    refuses = "one kind at a time"
+    dlq(f"{verb} A-1 {ABSENT}", *WHY, ends=Exit.USAGE, refuses=refuses)
+
+
+def test_what_a_record_says_is_not_called_a_look_into_the_queue(orders: Any, dlq: Any) -> None:
+    failed(orders)
+    says = "Looked through: the DLQ (its failure records: nothing was received), parking queue"
+    dlq("retry -f cause=beef", *WHY, ends=Exit.ABSENT, refuses=says)
+    assert received(orders) == 0
+
+
 @pytest.mark.parametrize(
     ("choice", "due"),
     [
@@ -121,6 +154,8 @@ def test_what_no_record_tells_is_received_once_and_that_is_said(orders: Any, dlq
         ("--in time --all", {"delay:later": 2, "due": 1}),
         ("--in waiting --all", {"delay:later": 2, "due": 1, "rule:stop": 3}),
         ("rule:stop-1", {"rule:stop": 1}),
+        # Their items have the first id, and the messages themselves no room for it.
+        ("first-life", {"delay:later": 2, "due": 1, "rule:stop": 3}),
     ],
 )
 def test_what_waits_is_due_now_and_no_others(
