@@ -157,19 +157,24 @@ class CountedLetter:
     business: str | None = None
 
 
+_MALFORMED, _BROKEN = "a malformed failure record", "not stored whole"
+
+
 @dataclass(frozen=True, slots=True)
 class Census:
     """The letters of a source, by whether a run would take them.
 
     `others` are letters that the selection does not match. `widened` are letters of FIFO groups
-    that it matches in part. `by_ledger` says that nothing was received: `in_queue` is then
-    what SQS estimates. `is_whole` says that the source was read to its end.
+    that it matches in part. `broken` are items that hold no whole letter. `by_ledger` says that
+    nothing was received: `in_queue` is then what SQS estimates. `is_whole` says that the source was
+    read to its end.
     """
 
     taken: tuple[CountedLetter, ...] = ()
     left_out: tuple[CountedLetter, ...] = ()
     others: int = 0
     widened: int = 0
+    broken: int = 0
     groups: tuple[str, ...] | None = None
     by_ledger: bool = False
     in_queue: int | None = None
@@ -185,8 +190,10 @@ class Census:
 
     @property
     def without_reasons(self) -> Census:
-        """The same where no reason leaves a letter out."""
-        return replace(self, taken=(*self.taken, *self.left_out), left_out=())
+        """The same where no reason leaves a letter out, but that nothing can be decided of it."""
+        out = tuple(each for each in self.left_out if each.left_out == _MALFORMED)
+        others = (each for each in self.left_out if each not in out)
+        return replace(self, taken=(*self.taken, *others), left_out=out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +215,8 @@ class StaysOut:
         there = set[str | None]()
         for letter in (*out, *(letter for each in counted for letter in each.taken)):
             there |= {letter.origin, letter.copy, letter.business}
-        reasons = Counter(letter.left_out for letter in out)
+        broken = Counter({_BROKEN: sum(each.broken for each in counted)})
+        reasons = Counter(letter.left_out for letter in out) + broken
         not_found = [id_ for id_, ids in named.items() if there.isdisjoint(ids)]
         return cls(reasons, not_found, sorted({letter.rule for letter in out if letter.rule}))
 
@@ -258,12 +266,12 @@ def census(
             return counted
     asked = _Asked(here, source, selection, see)
     if source.lane is not None:
-        return asked.census(letters_of_lane(here, source.lane))
+        return asked.census(letters_of_lane(here, source.lane, asked.note_broken))
     assert source.url is not None, "a source is a queue or what messages wait for"
     trusted = here.pipeline.trusted_senders
     walk = look_into_queue(here.session, source.url, source.id, asked.see, trusted=trusted)
     # After the queue: another run may move a letter from there into the lane meanwhile.
-    beside = letters_of_lane(here, PARKED_LANE) if source.is_release else ()
+    beside = letters_of_lane(here, PARKED_LANE, asked.note_broken) if source.is_release else ()
     return replace(
         asked.census(
             found for found in beside if belongs_to(source.id, found.home, here.pipeline.parking)
@@ -298,6 +306,7 @@ class _Asked:
         self._selection = replace(selection, groups=None)
         self._chosen: list[CountedLetter] = []
         self._others: list[CountedLetter] = []
+        self._broken = 0
         self._matcher = Matcher(Choice(), pipeline.settings(), here.session.now)
         self._waiting: list[FoundLetter] = []
         self._bytes = 0
@@ -316,6 +325,12 @@ class _Asked:
             self._ask()
         self._waiting.append(found)
         self._bytes += size
+
+    def note_broken(self, items: int) -> None:
+        """Count items of a lane; from where those of lane `parked` came is not known."""
+        parking = self._here.pipeline.parking
+        if self._source.url is None or belongs_to(self._source.id, "", parking):
+            self._broken += items
 
     def census(self, letters: Iterable[FoundLetter]) -> Census:
         """The letters that were seen, and these, with their last failures on record.
@@ -341,6 +356,7 @@ class _Asked:
             left_out=tuple(each for each in known if each.left_out),
             others=len(self._others) - len(joined),
             widened=len(joined),
+            broken=self._broken,
             groups=None if groups is None else tuple(sorted(groups)),
         )
 
@@ -365,6 +381,10 @@ class _Asked:
         for found in self._waiting:
             pick = by_id.get(found.letter.message_id)
             if pick is None:
+                if not self._selection.ids or found.ids & set(self._selection.ids):
+                    copy = found.letter.message_id
+                    origin = found.stamp.origin if found.stamp else copy
+                    self._chosen.append(CountedLetter(origin, copy, left_out=_MALFORMED))
                 continue
             letter = _counted(found, pick)
             if pick.chosen and self._selection.pattern:
@@ -459,6 +479,9 @@ def _by_ledger(here: Here, source: ReplaySource, selection: Selection) -> Census
             break
         origin, row = known
         last = row.last
+        is_meant = origin not in elsewhere and (not selection.ids or origin in selection.ids)
+        if row.unreadable and is_meant:
+            left_out.append(CountedLetter(origin, left_out=_MALFORMED))
         if last is None or _is_over(row, last) or origin in elsewhere:
             continue
         if not _matches(selection, origin, last) or not (

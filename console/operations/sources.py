@@ -133,6 +133,8 @@ def _records(
             if problem.cause is not Cause.ABSENT:
                 raise
             return {}
+    if any(record.row is not None and record.row.unreadable for record in records.values()):
+        return {}
     if len({record.pipeline.name for record in records.values()}) > 1:
         raise Problem("These messages are of several pipelines: take one at a time.", Cause.INPUT)
     return records

@@ -47,6 +47,12 @@ def rows_of(cloud: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def spoil(cloud: Any, of: str, **columns: Any) -> None:
+    """A row of which some columns are malformed."""
+    [row] = [row for row in rows_of(cloud) if row["pk"]["S"].endswith(of)]
+    cloud.put("messages", row | columns)
+
+
 def counted(cloud: Any, run: str) -> frozenset[bytes]:
     """The keys of the messages that a person saw counted."""
     keys = [
@@ -245,18 +251,22 @@ def test_a_restore_shows_who_threw_the_messages_away_and_no_content(
     discarded(orders, FIRST, "b", "RETRIES_EXHAUSTED")
     discarded(orders, SECOND, "c", by="user/bob", because="a test", at=1_790_100_000)
     objects(orders, SECOND).put("discarded/torn.json", b"{")
+    discarded(orders, SECOND, "d")
+    orders.failed("orders", "d")
+    spoil(orders, "#ledger#d", recovered_at={"S": "x"})
     plan = (
         "Restore 3 discarded messages of orders",
         "Parked for 2 POISON, 1 RETRIES_EXHAUSTED.",
         "They are a, b, c.",
         "Not found: e.",
+        "1 message not included: a malformed failure record.",
         f"Run {FIRST} discarded 2 of them at 2026-09-21 14:13 UTC, for arn:aws:iam::123456789012:"
         "user/ann: one wrong line",
         f"Run {SECOND} discarded 1 of them at 2026-09-22 18:00 UTC, for user/bob: a test",
         f"these copies can't be read, and stay: {SECOND}/discarded/torn.json",
         "Nothing was done.",
     )
-    done = dlq("restore a b c e --reason x", answers="n\n", ends=Exit.ATTENTION, refuses=plan)
+    done = dlq("restore a b c d e --reason x", answers="n\n", ends=Exit.ATTENTION, refuses=plan)
     assert SECRET not in done.output
     assert not functions.machine.started
 

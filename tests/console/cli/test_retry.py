@@ -26,7 +26,7 @@ from deadletter.replay.names import Name, key_hash
 from deadletter.replay.plan import KeyPolicy
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
-from tests.console.cli.test_discard import counted, plans
+from tests.console.cli.test_discard import counted, plans, spoil
 from tests.console.cli.test_replay_report import OUTCOMES, RUN, name, run
 from tests.console.conftest import BUCKET, routed
 from tests.each_row import each_row
@@ -144,6 +144,31 @@ def test_what_a_record_says_is_not_called_a_look_into_the_queue(orders: Any, dlq
     says = "Looked through: the DLQ (its failure records: nothing was received), parking queue"
     dlq("retry -f cause=beef", *WHY, ends=Exit.ABSENT, refuses=says)
     assert received(orders) == 0
+
+
+@pytest.mark.parametrize("verb", ["retry --hold", "discard"])
+def test_messages_of_which_nothing_can_be_decided_are_counted_as_left_out(
+    orders: Any, dlq: Any, verb: str
+) -> None:
+    for origin in ("a", "b"):
+        orders.park("orders", "POISON", origin=origin)
+        orders.failed("orders", origin)
+        orders.ledger().note_parked(origin, time.time(), "POISON", "")
+    for number in range(2):
+        copy = Letter(f"copy-{number}", "{}", {}, {"SentTimestamp": f"{time.time() * 1000:.0f}"})
+        orders.admit("rule:stop", copy, Stamp(copy.message_id), due=LATER)
+    spoil(orders, "#ledger#a", recovered_at={"S": "x"})
+    spoil(orders, "#message#copy-0", stamp={"S": "{broken"})
+    line = f"{verb} --in parked --in rule:stop --all"
+    answer = json.loads(dlq(line, *WHY, "--json").stdout)
+    assert answer["messages"] == 2
+    assert answer["left_out"] == {"a malformed failure record": 1, "not stored whole": 1}
+    planned = dlq(f"{line} --dry-run", ends=Exit.DONE).output
+    assert "\n1 message not included: a malformed failure record.\n" in planned
+    refuses = "1 message not included: a malformed failure record."
+    dlq(f"{verb} a", *WHY, ends=Exit.ABSENT, refuses=refuses)
+    spoil(orders, f"#ledger#{failed(orders)}", recovered_at={"S": "x"})
+    dlq(f"{verb} --in dlq -f cause=f1", *WHY, ends=Exit.ABSENT, refuses=refuses)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +317,7 @@ def test_failed_messages_of_a_run_are_taken_from_where_they_are(orders: Any, dlq
     assert counted(orders, plans(orders)["parking:default"].run_id) == {key_of("d")}
     says = "1 message of 2 are not parked, and not sent"
     said(dlq, f"--in run:{RUN} -f outcome=failed", says)
+    said(dlq, f"d no-such --in run:{RUN}", "Send 1 message", "Not found: no-such.")
 
 
 def test_what_a_run_took_is_made_anew_with_a_new_key(orders: Any, functions: Any, dlq: Any) -> None:
@@ -303,7 +329,8 @@ def test_what_a_run_took_is_made_anew_with_a_new_key(orders: Any, functions: Any
         "3 of 6 were processed before: the consumer processes them once more",
         "2 of 6 were parked, and can be parked still",
     )  # fmt: skip
-    dlq(f"retry a d --in run:{RUN} --again", *WHY, ends=Exit.DONE)
+    says = "\nNot found: no-such.\n"
+    dlq(f"retry a d no-such --in run:{RUN} --again", *WHY, ends=Exit.DONE, says=says)
     plan = plans(orders)[f"originals:{RUN}"]
     assert (plan.accept, plan.counted, plan.why) == ("again", 2, "fixed in 4.2.1")
     assert counted(orders, plan.run_id) == {key_of("a"), key_of("d")}
