@@ -109,7 +109,7 @@ def _planned(found: Chosen, request: DiscardRequest) -> DiscardPlan:
     )
     every = [draft_of(found, source, terms, DISCARD_RATE) for source in found.sources]
     drafts = [draft for draft in every if draft.census.taken or draft.census.groups]
-    out = StaysOut.of([draft.census for draft in every], found.named)
+    out = StaysOut.of(found.pipeline.name, [draft.census for draft in every], found.named)
     if not drafts:
         if found.or_else is not None and len(out.not_found) == len(found.named):
             return _planned(found.or_else, request)

@@ -198,16 +198,19 @@ class Census:
 
 @dataclass(frozen=True, slots=True)
 class StaysOut:
-    """Messages that a person meant and no run takes, by the reason, with the rules that leave them
-    out; and the ids that no message has.
+    """Messages that a person meant and no run takes, by the reason, with the rules of the pipeline
+    that leave them out; and the ids that no message has.
     """
 
     left_out: Mapping[str, int] = field(default_factory=dict)
     not_found: Sequence[str] = ()
     rules: Sequence[str] = ()
+    pipeline: str = ""
 
     @classmethod
-    def of(cls, counted: Sequence[Census], named: Mapping[str, Collection[str]]) -> StaysOut:
+    def of(
+        cls, pipeline: str, counted: Sequence[Census], named: Mapping[str, Collection[str]]
+    ) -> StaysOut:
         """What was counted and is not taken; `named` are the ids that were given, each with others
         of the same message.
         """
@@ -218,7 +221,8 @@ class StaysOut:
         broken = Counter({_BROKEN: sum(each.broken for each in counted)})
         reasons = Counter(letter.left_out for letter in out) + broken
         not_found = [id_ for id_, ids in named.items() if there.isdisjoint(ids)]
-        return cls(reasons, not_found, sorted({letter.rule for letter in out if letter.rule}))
+        rules = sorted({letter.rule for letter in out if letter.rule})
+        return cls(reasons, not_found, rules, pipeline)
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -229,7 +233,8 @@ class StaysOut:
         """Which messages are not taken, why, and how that is lifted; what to type comes last."""
         if self.not_found:
             yield f"Not found: {', '.join(self.not_found)}."
-        lifts = "".join(f"\ndlq rules disable {quote(rule)}" for rule in self.rules)
+        here = f"-p {quote(self.pipeline)}"
+        lifts = "".join(f"\ndlq rules disable {quote(rule)} {here}" for rule in self.rules)
         left = sorted(self.left_out.items(), key=lambda each: each[0] == Reason.QUARANTINED)
         for reason, number in left:
             what = f"{count(number, 'message')} not included: {reason}"

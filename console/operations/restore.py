@@ -96,7 +96,7 @@ def prepare(session: Session, request: RestoreRequest) -> RestorePlan:
         chosen, _ = compiled(Choice(terms=(business,)), session.now)
         counted, copies = _counted(here, source, chosen, looked)
     named = {} if run else {id_: {id_} for id_ in request.ids}
-    letters, out = counted.taken, StaysOut.of([counted], named)
+    letters, out = counted.taken, StaysOut.of(here.pipeline.name, [counted], named)
     if not letters:
         says = " ".join([_nothing(here.pipeline.name, copies.damaged), *out.says()])
         raise Problem(says, Cause.ABSENT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Annotated, Any
 
 from deadletter.contract import MAIN_DLQ, Reason
@@ -271,7 +272,8 @@ def _planned(request: RetryRequest, found: Chosen) -> RetryPlan:
     see = trial.see if is_edited else None
     drafts = [draft_of(found, source, terms, request.rate, see) for source in by_run]
     due = DueNow(found, by_due)
-    out = StaysOut.of([*(draft.census for draft in drafts), *due.counted], found.named)
+    counted = [*(draft.census for draft in drafts), *due.counted]
+    out = StaysOut.of(found.pipeline.name, counted, found.named)
     plan = RetryPlan(request, found, drafts, due, out)
     if not plan.runs and not due:
         if found.or_else is not None and len(out.not_found) == len(found.named):
