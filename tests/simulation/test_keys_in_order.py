@@ -16,6 +16,7 @@ import pytest
 from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.wiring.consuming import consumer_for
 from deadletter.circuit.state import CircuitPolicy
+from deadletter.contract import MINUTE
 from deadletter.message.letter import from_api, to_event
 from deadletter.processing.delivery import Delivery
 from deadletter.settings.backoff import Backoff
@@ -139,3 +140,46 @@ def test_no_key_is_out_of_order_and_without_the_setting_many_are(
     as_before = Flow(replace(PIPELINE, ordering_key=None, sequence=None), shown)
     as_before.play()
     assert as_before.out_of_order > without
+
+
+class BusyKey(Flow):
+    """One key, whose dependency fails from minute 1 to 11; by the defaults of a pipeline."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(replace(pipeline, policy=RetryPolicy()), "as they were sent")
+        stage = self.stage
+        redrive = {"deadLetterTargetArn": stage.arn(stage.dlq), "maxReceiveCount": 5}
+        attributes = {"RedrivePolicy": json.dumps(redrive)}
+        stage.sqs.set_queue_attributes(QueueUrl=stage.main, Attributes=attributes)
+
+    def handle(self, delivery: Delivery) -> None:
+        if MINUTE <= self.stage.clock() - self.began < 11 * MINUTE:
+            raise TimeoutError
+        body = json.loads(delivery.letter.body)
+        self.applied[body["account"]].append(body["version"])
+
+    def minutes_until_all_are_through(self, messages: int, every: float) -> float:
+        sent = 0
+        for second in range(0, 5 * 3_600, 10):
+            self.stage.clock.now = max(self.stage.clock(), self.began + second)
+            while sent < messages and sent * every <= second:
+                body = {"id": f"a{sent}", "account": "a", "version": sent}
+                self.stage.put(json.dumps(body))
+                sent += 1
+            self.consume()
+            if second % 60 == 0:
+                self.stage.run()
+            if len(set(self.applied["a"])) == messages:
+                return second / MINUTE
+        raise AssertionError(f"{len(self.applied['a'])} of {messages} are through")
+
+
+@pytest.mark.nightly
+def test_a_busy_key_is_back_half_an_hour_after_a_trouble() -> None:
+    """Sent one at a time, its 60 messages took three hours, and new ones died behind them."""
+    flow = BusyKey(PIPELINE)
+    assert flow.minutes_until_all_are_through(60, every=20) <= 45
+    assert flow.applied["a"] == sorted(flow.applied["a"])
+    unordered = BusyKey(replace(PIPELINE, ordering_key=None, sequence=None))
+    # The last is sent then.
+    assert unordered.minutes_until_all_are_through(60, every=20) >= 19
