@@ -13,11 +13,19 @@ from deadletter.aws.queue import SqsQueue
 from deadletter.consumer import Permanent, consume
 from deadletter.consumer import runtime as consumer_runtime
 from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.failure.failure import Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
-from deadletter.failure.ledger import LedgerUnavailable, Recovery
+from deadletter.failure.ledger import LedgerRow, LedgerUnavailable, Recovery
 from deadletter.message.queue import SendResult
 from deadletter.processing.key_order import arranged
-from deadletter.routing.line import LONGEST_HANDLING, patience_of
+from deadletter.routing.line import (
+    LONGEST_HANDLING,
+    Handling,
+    Patience,
+    PlaceState,
+    patience_of,
+    state_of,
+)
 from deadletter.routing.ordering import KeyPlace
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
@@ -625,3 +633,24 @@ def test_what_the_ledger_says_was_processed_is_done_though_its_claim_was_not_tol
     shop.run()
     assert shop.versions() == []
     assert shop.box.metrics["Superseded"] == 1
+
+
+@pytest.mark.parametrize(
+    ("late", "state"),
+    [
+        # SQS shows a copy once more that was processed in its next life.
+        (failed(error_type=Fate.UNGUARDED, message=GIVEN_BACK, at=200.0), PlaceState.DONE),
+        (
+            failed(error_type=Fate.UNGUARDED, message=GIVEN_BACK, at=200.0, attempt=2),
+            PlaceState.OPEN,
+        ),
+        (failed(at=200.0), PlaceState.OPEN),
+        (failed(at=90.0), PlaceState.DONE),
+    ],
+)
+def test_a_late_word_of_a_life_before_reopens_no_processed_message(
+    late: Failure, state: PlaceState
+) -> None:
+    row = LedgerRow((late,), recovered_at=100.0, recovered_attempt=1)
+    patience = Patience(unrecorded=1_000.0, recorded=1_000.0)
+    assert state_of(Handling.NONE, row, 50.0, 300.0, patience, is_holder=False) is state

@@ -200,6 +200,17 @@ def _is_silent(row: LedgerRow | None, since: float) -> bool:
     return max(row.ended_at, row.recovered_at or 0.0, *told) < since
 
 
+def _was_processed_since(row: LedgerRow) -> bool:
+    """Whether a message was processed or superseded after its last failure. Given back untried in
+    a life from before is a late word: of SQS's second delivery.
+    """
+    at, life = row.recovered_at, row.recovered_attempt or 0
+    return at is not None and not any(
+        failure.at > at and (was_tried(failure) or failure.attempt > life)
+        for failure in row.failures
+    )
+
+
 def _is_open(row: LedgerRow | None, since: float, now: float, patience: Patience) -> bool:
     """Whether a message that failed, or was given back, may still come."""
     if row is None:
@@ -207,6 +218,6 @@ def _is_open(row: LedgerRow | None, since: float, now: float, patience: Patience
     if row.unreadable:
         return True
     failures = row.going_on
-    if row.has_left_index or (not failures and row.ended_at >= 0):
+    if row.has_left_index or _was_processed_since(row) or (not failures and row.ended_at >= 0):
         return False
     return now < (failures[-1].at + patience.recorded if failures else since + patience.unrecorded)
