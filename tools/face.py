@@ -44,41 +44,45 @@ PRODUCT = ("lambdas", "infra", "console", "sandbox", "tools")
 
 
 def budgets() -> list[Budget]:
-    """All figures, of the working tree; each is counted when it is asked for."""
+    """All figures, of the working tree; each is counted when it is asked for.
+
+    Raised last, by 300 lines of the product and 520 of tests: no answer of the command line hides
+    what was not read or claims what was not done, each printed command is quoted and works as it
+    stands, and messages of a key that have one business key do not pass for each other.
+    """
     return [
         Budget("commands", lambda: len(commands()), 34),
         Budget("option slots", slots, 121),
         # With what the page shares, and the client that reads tables for less CPU.
-        Budget("console, code lines", lambda: code_lines_of(console()), 17_547),
+        Budget("console, code lines", lambda: code_lines_of(console()), 17_715),
         Budget("console, modules", lambda: len(console()), 95),
         Budget(
             "console, code lines of tests",
             lambda: code_lines_of_tests("console") - code_lines_of_tests("console/web"),
-            9_885,
+            10_130,
         ),
         # The report of a run and the demo's page are drawn by it, too.
         Budget("page, code lines", lambda: code_lines_of(WEB.rglob("*.py")), 626),
         *(
             Budget(f"page, lines of {kind}", partial(lines_of_web, kind), most)
-            for kind, most in (("html", 682), ("css", 211), ("js", 37))
+            for kind, most in (("html", 684), ("css", 211), ("js", 37))
         ),
         *(
             Budget(f"code lines of {name}", partial(code_lines_of_package, name), most)
             for name, most in (
-                ("aws", 6_688),
+                ("aws", 6_703),
                 ("aws/wiring", 1_456),
                 ("testing", 2_820),
                 ("redrive", 4_266),
                 ("replay", 4_751),
                 ("pace", 876),
-                ("outage", 1_292),
+                ("outage", 1_297),
                 ("watch", 1_920),
             )
         ),
-        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_186),
+        Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_482),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_122),
-        # Raised by 357: the scenes of a demo that is gone, 473 lines of the product, are tests now.
-        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_393),
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_910),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 543),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61),
         Budget("figures", lambda: len(Figure), 36),
