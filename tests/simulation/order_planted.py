@@ -20,7 +20,7 @@ bug = BUGS.plant
 
 @bug("no message waits for an earlier one")
 def _() -> Iterator[None]:
-    with replaced(KeyLine, "ahead_of", lambda _: lambda self, place: None):
+    with replaced(KeyLine, "ahead_of", lambda _: lambda self, place, going=(): None):
         yield
 
 
@@ -34,9 +34,9 @@ def _() -> Iterator[None]:
         return take
 
     def free(original: Any) -> Any:
-        return lambda self, places, *, lagging=False: {
+        return lambda self, places, **how: {
             name: replace(line, is_busy=False)
-            for name, line in original(self, places, lagging=lagging).items()
+            for name, line in original(self, places, **how).items()
         }
 
     with replaced(DynamoDBLines, "take", make), replaced(DynamoDBLines, "read", free):
@@ -59,7 +59,7 @@ def _() -> Iterator[None]:
 @bug("the highest place that was processed is forgotten with the next message")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        return lambda self, place, token, line: original(self, place, token, replace(line, done=""))
+        return lambda self, place, token, line: original(self, place, token, replace(line, done={}))
 
     with replaced(DynamoDBLines, "take", make):
         yield
@@ -106,16 +106,16 @@ def _() -> Iterator[None]:
 @bug("a message is skipped for one that has failed")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def read(self: Any, places: Any, *, lagging: bool = False) -> Any:
-            found = original(self, places, lagging=lagging)
-            return {
-                name: replace(line, done=max(line.done, line.holder.number))
-                if line.holder is not None
-                else line
-                for name, line in found.items()
-            }
+        def done(line: KeyLine) -> KeyLine:
+            at = line.holder
+            if at is None:
+                return line
+            highest = max(line.done.get(at.kind, ""), at.number)
+            return replace(line, done={**line.done, at.kind: highest})
 
-        return read
+        return lambda self, places, **how: {
+            name: done(line) for name, line in original(self, places, **how).items()
+        }
 
     with replaced(DynamoDBLines, "read", make):
         yield
