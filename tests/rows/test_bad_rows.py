@@ -101,7 +101,9 @@ def own_letters(scene: Scene, damage: Damage) -> set[str]:
 
     match kind.split(" ")[0]:
         case "message":
-            return {scene.world.uid_in(damage.example.item)}
+            uid = scene.world.uid_in(damage.example.item)
+            # Those behind it in its ordering key wait for it.
+            return beginning_with("ordered") if uid.startswith("ordered") else {uid}
         case "group":
             # The letters behind it never overtake it.
             uid = scene.world.uid_in(damage.example.item)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, member
 from deadletter.contract import EVENT_SOURCE, EVENT_VERSION, EventType
-from deadletter.signals.commands import in_app
 from deadletter.signals.figures import Count
 
 if TYPE_CHECKING:
@@ -39,6 +38,9 @@ class EventBus:
             **detail,
         }
         if "command" in whole:
+            # Most events have none.
+            from deadletter.signals.commands import in_app
+
             whole["command"] = in_app(whole["command"], self._app)
         entry = {"Source": EVENT_SOURCE, "DetailType": str(event_type), "Detail": json.dumps(whole)}
         try:
