@@ -108,7 +108,7 @@ audit: $(SCANNERS) # Known holes in the pinned packages (needs the network)
 e2e: $(READY)
 	$(TIMED) $(BIN)/python -m pytest -q --times=build/times/$@.jsonl -m "sandbox and not nightly" tests/aws tests/e2e
 
-sim: $(READY) # Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=shards, long-queue, breaker, replay, replay-run or review; HASH=file, OUTCOME=file compare two commits
+sim: $(READY) # Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=shards, long-queue, breaker, replay, replay-run, order or review; HASH=file, OUTCOME=file compare two commits
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF)) $(if $(HASH),--hash $(HASH)) $(if $(OUTCOME),--outcome $(OUTCOME))
 
 caught: $(READY) # Search planted bugs that no recorded schedule catches any more, and record what does: OF="text of a name"

@@ -198,6 +198,9 @@ def test_building_a_document_never_raises(
         ('"dependency/payments"', None),
         ('"#causes"', None),
         ('"a#b"', "a#b"),
+        # It would stand as a command of its own below what people are told.
+        (r'"acme\ndlq discard --all"', None),
+        (r'"acme\u2028aws s3 rm"', None),
     ],
 )
 def test_the_circuit_key_is_valid_as_a_stored_key(endpoint: str, key: str | None) -> None:

@@ -130,10 +130,12 @@ def _scalar(path: Path, value: Mapping[str, Any]) -> str | int | float | bool | 
 
 
 def _as_key(text: str) -> str | None:
-    """The text as the key of a circuit; None if it is empty, too long or one of our own keys."""
-    if not text or len(utf8(text)) > _MAX_KEY or is_reserved_key(text):
-        return None
-    return text
+    """The text as the key of a circuit; None if it is empty, too long or one of our own keys.
+
+    Nor is one that has lines: what stands below a sentence is a command to type.
+    """
+    is_a_line = text.splitlines() == [text]
+    return text if is_a_line and len(utf8(text)) <= _MAX_KEY and not is_reserved_key(text) else None
 
 
 def attribute_value(attribute: Attribute) -> str | int | float:
