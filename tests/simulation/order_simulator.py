@@ -146,7 +146,11 @@ class OrderSimulation(Simulation):
         after = [later for later in applied if later > version]
         if not all(self._is_parked(later) or self._is_untold(later) for later in after):
             raise Broken(f"{process.name} processes {account} {version} after a later one")
-        for earlier, tried in self._failed.get(account, {}).items():
+        failed = self._failed.get(account, {})
+        if version in failed and failed[version].process.dead:
+            # Its process died in its turn: it may have had its effect, and goes first.
+            return
+        for earlier, tried in failed.items():
             # A FIFO group keeps an order of its own, and what was passed before is skipped.
             if self._shape.fifo or any(later > earlier for later in applied):
                 continue
