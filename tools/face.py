@@ -82,7 +82,7 @@ def budgets() -> list[Budget]:
         ),
         Budget("code lines of the product", partial(code_lines_in, *PRODUCT), 73_482),
         Budget("code lines of the lab", partial(code_lines_in, "lab"), 2_122),
-        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_913),
+        Budget("code lines of tests", partial(code_lines_in, "tests"), 116_916),
         Budget("modules without tests", lambda: len(modules(*PRODUCT, "lab")), 543),
         Budget("settings", lambda: len((*APP, *PIPELINE)), 61),
         Budget("figures", lambda: len(Figure), 36),
